@@ -2,11 +2,11 @@
 
 Each command is a module of its own, imported when it is called: `reactdb --help` imports none of them, nor the database.
 
-    rows, tail, top, inspecting        what is in a file, its changes, its size
-    importing, exporting, salvaging    documents from text and to text; what can be read of a damaged file
+    rows, tail, top, inspecting        the content of a file, its changes, its size
+    importing, exporting, salvaging    documents from text and to text; the readable part of a damaged file
     doctor, compact, consumers         looking after a file
     serve, sync                        other databases' clients; another database
-    spark, sparkrun                    from the log to Parquet; how a command runs Spark
+    spark, sparkrun                    from the log to Parquet; running Spark for a command
     demo                               a day at New York's airports
 
 What commands share:
@@ -58,7 +58,7 @@ COMMANDS = {
 
 
 class Commands(click.Group):
-    """A group whose commands are imported when they are called, and whose errors are one line."""
+    """A group that imports its commands when they are called, and prints their errors as one line."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -144,7 +144,7 @@ def main(context: click.Context) -> None:
     if os.environ.get("NO_COLOR"):
         context.color = False
     for stream in (sys.stdout, sys.stderr):
-        # A character that the terminal cannot show is printed as its number instead of raising an error.
+        # A character that the terminal lacks is printed as its number instead of raising an error.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     if context.invoked_subcommand is None:

@@ -1,6 +1,6 @@
-"""Blobs beside an export: a folder that has the blobs of the exported documents, each as a file whose name is its digest.
+"""Blobs beside an export: a folder with the blobs of the exported documents, each as a file with its digest as the name.
 
-Rule of this file: a file with such a name is whole, and what it holds is compared with its name before a document refers to it.
+Rule of this file: a file with such a name is complete, and its bytes are compared with its name before a document refers to it.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def write_blob(blobs: Blobs, blob: Blob, folder: str) -> bool:
 
 
 def put_from(blobs: Blobs, documents: Iterable[object], folder: str | None) -> None:
-    """Put the blobs of documents that the database lacks, from their files; without a folder, nothing. A blob that has no file is
-    left to the write of its document, which is refused.
+    """Store the blobs of documents that the database lacks, from their files; without a folder, nothing. A blob without a file is
+    left to the write of its document, which will refuse it.
 
     Raises:
-        ClickException: A file is not what its name says.
+        ClickException: A file's bytes do not match its name.
     """
     if folder is None:
         return
@@ -65,4 +65,6 @@ def put_from(blobs: Blobs, documents: Iterable[object], folder: str | None) -> N
         with open(path, "rb") as source:
             is_own = blobs.put(source) == blob
         if not is_own:
-            raise click.ClickException(f"{path} is not what its name says: it was changed, or cut off")
+            raise click.ClickException(
+                f"{path} does not match the digest in its name: it was changed, or cut off"
+            )

@@ -25,8 +25,8 @@ _PLAIN_NAME: Final = re.compile(r"[^\W\d]\w*")
 
 
 def as_json(change: Change) -> dict[str, Any]:
-    """A change as JSON values, documents as `reactdb.json` writes them. `time` is ISO 8601 in UTC, to the millisecond. A change
-    of tables or indexes has `catalogue` besides, which says what it was."""
+    """A change as JSON values, documents in `reactdb.json`'s form. `time` is ISO 8601 in UTC, to the millisecond. A change of
+    tables or indexes also has its details in `catalogue`."""
     found = {
         "seq": change.seq,
         "table": change.table,
@@ -42,7 +42,7 @@ def as_json(change: Change) -> dict[str, Any]:
 
 
 def as_line(change: Change, *, with_table: bool = False) -> str:
-    """A change as a line for people, in local time, with terminal colours that `click.echo` strips if there is no terminal."""
+    """A change as a line for people, in local time, with terminal colours; without a terminal, `click.echo` strips them."""
     moment = instant(change.time).astimezone().replace(tzinfo=None).isoformat(" ", timespec="milliseconds")
     parts = [
         click.style(moment, dim=True),
@@ -61,7 +61,7 @@ def as_line(change: Change, *, with_table: bool = False) -> str:
 
 
 def details(catalogue: Mapping[str, Any]) -> dict[str, Any]:
-    """What a change of tables or indexes says beside what it is about."""
+    """The details of a change of tables or indexes, without its subject."""
     return {
         name: value
         for name, value in catalogue.items()
@@ -77,7 +77,7 @@ def shown(value: Any) -> str:
 def differences(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[str]:
     """The fields that differ, also inside dicts: `score: 1 -> 2`, `+ tag: "new"`, `- tag: "old"`; all fields of a new document.
 
-    They come in the order of the new document, removed ones at the end.
+    They come in the order of the new document, removed fields at the end.
     """
     if old is None:
         yield from (f"{name_of((field,))}: {shown(value)}" for field, value in new.items())

@@ -57,7 +57,7 @@ _JSON: Final = json.JSONDecoder()
 
 
 def parse_condition(text: str) -> Expression:
-    """The expression that the text stands for.
+    """The expression of the text.
 
     Raises:
         QueryError: It is not a condition; the message names the position.
@@ -69,7 +69,7 @@ def parse_condition(text: str) -> Expression:
 
 
 def parse_field(text: str) -> Expression:
-    """The field that a name, or several names with dots between them, stand for.
+    """The field of a name, or of several names with dots between them.
 
     Raises:
         QueryError: The text is not a field; the message names the position.
@@ -89,7 +89,7 @@ def _field(names: list[str]) -> Expression:
 
 
 def _compared(names: list[str], comparison: str, value: Any) -> Expression:
-    """The comparison, with a test before it that each part of the path is an object.
+    """The comparison, after a test that each part of the path is an object.
 
     In ReQL, brackets after a number are an error, and after a list they mean each of its elements.
     """

@@ -1,4 +1,4 @@
-"""`reactdb consumers`: the durable consumers of a file, how they fare, and what can be done to one."""
+"""`reactdb consumers`: the durable consumers of a file, their state, and the actions on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reactdb.cli.files import SEQ, file_argument, json_option, open_database
 from reactdb.cli.terminal import columns, cut, one_line, plural, safe, write_line
 from reactdb.session import session_of
 
-# Columns of a terminal that an error gets.
+# The columns of a terminal for an error.
 ERROR_COLUMNS = 60
 
 
@@ -21,7 +21,9 @@ ERROR_COLUMNS = 60
 @click.option("--since", type=SEQ, help="For --reset: after this seq; 0 is the start of the log. Else now.")
 @click.option("--skip", metavar="NAME", help="Set the change aside that fails, without further attempts.")
 @click.option("--remove", metavar="NAME", help="Forget this consumer and its position.")
-@click.option("--hold", type=click.IntRange(min=0), help="Hold so many changes for those who are behind.")
+@click.option(
+    "--hold", type=click.IntRange(min=0), help="Hold so many changes for partitions that are behind."
+)
 @json_option("One JSON object a line, for each partition.")
 def consumers(
     file: str,
@@ -41,7 +43,7 @@ def consumers(
     if len(wanted) > 1:
         raise click.UsageError("One thing at a time: --reset, --skip, --remove or --hold.")
     if since is not None and reset is None:
-        raise click.UsageError("--since says where --reset goes on.")
+        raise click.UsageError("--since is the position for --reset.")
     with open_database(file, write=bool(wanted)) as database:
         if reset is not None:
             consumer.reset(session_of(database), reset, since)
@@ -87,6 +89,6 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
 
 def _trouble(one: dict[str, Any]) -> str:
     if one["failing"] is None:
-        # A materialized view, which no attempt can go past.
+        # A materialized view: no attempt can go past its error.
         return "stopped"
     return f"seq {one['failing']} has failed {plural(one['attempts'], 'time')}"

@@ -4,7 +4,7 @@ A cell is read as a value only if that value would be written as exactly this ce
 
 So `42` is an int, `1.5` a float, `true` and `false` are themselves and `null` is None; `007`, `1.50` and `+1` stay strings,
 and no zip code or version number is harmed. Lists, dicts and the other types are compact JSON as in `reactdb.json`. A string
-that would be mistaken for one of these is written as a JSON string: the string 42 is the cell `"42"`, quotes included.
+that would be mistaken for a value is written as a JSON string: the string 42 is the cell `"42"`, quotes included.
 An empty cell means that the document does not have the field (RethinkDB's import reads it so too); the empty string is `""`.
 
 CSV does not keep the order of fields inside a document: it becomes the order of the columns.
@@ -27,7 +27,7 @@ from reactdb.json import dumps, loads, read_datetime
 from reactdb.values.codec import MAX_INT_BITS
 
 ABSENT: Final = object()
-"""What an empty cell is."""
+"""The value of an empty cell."""
 
 _WORDS: Final = {"null": None, "true": True, "false": False}
 _INT: Final = re.compile(r"-?(0|[1-9][0-9]{0,2465})", re.ASCII)
@@ -121,7 +121,7 @@ TYPES: Final[dict[str, Callable[[str], Any]]] = {
     "time": time.fromisoformat,
     "uuid": UUID,
 }
-"""What a column can be declared as. An empty cell is ABSENT in all of them."""
+"""The types that a column can be declared as. An empty cell is ABSENT in all of them."""
 
 
 def read_row(

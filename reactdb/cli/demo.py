@@ -1,6 +1,6 @@
 """`reactdb demo`: a day at New York's airports, replayed through a database while live boards watch it.
 
-Rule of this file: options, exit codes and Ctrl-C. What the demo does is in `reactdb.demo`.
+Rule of this file: options, exit codes and Ctrl-C. The demo itself is in `reactdb.demo`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`reactdb doctor`: prints the findings of `reactdb.store.tools.doctor`, which examines whether a file agrees with itself."""
+"""`reactdb doctor`: prints the findings of `reactdb.store.tools.doctor`, which checks a file's consistency."""
 
 from __future__ import annotations
 

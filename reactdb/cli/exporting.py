@@ -31,12 +31,12 @@ from reactdb.database import Database, PastDatabase
 from reactdb.json import dumps, dumps_deleted, encode
 
 FORMATS = {".csv": "csv"}
-# What an unfinished export is called behind its own name.
+# The ending of an unfinished export's name.
 PART = ".part"
 
 
 class Deleted(NamedTuple):
-    """A document that was deleted, in an export of what changed."""
+    """A deleted document, in an export of changes."""
 
     key: Any
 
@@ -62,7 +62,7 @@ class Deleted(NamedTuple):
 @click.option(
     "--salvage",
     is_flag=True,
-    help="What is still readable of a damaged file; of all tables, where none is named.",
+    help="Export what is still readable of a damaged file; of all tables if none is named.",
 )
 @json_option("The summary as one JSON object, on standard error.")
 def export(
@@ -143,7 +143,7 @@ def opened(target: str) -> Iterator[BinaryIO]:
         with _stream(target) as stream:
             yield stream
     except OSError as error:
-        # The error of a failed write has no file name, and that of a missing folder one that nobody has named.
+        # The error of a failed write has no file name, and the error of a missing folder has the name of the temporary file.
         if error.filename in (None, os.path.realpath(target) + PART) and error.strerror:
             error.filename = "standard output" if target == "-" else target
         raise
@@ -156,7 +156,7 @@ def _stream(target: str) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     if os.path.exists(target) and not os.path.isfile(target):
-        # The target is a named pipe or a device, which must not be replaced.
+        # The target is a named pipe or a device, and must not be replaced.
         with open(target, "wb") as stream:
             yield stream
         return

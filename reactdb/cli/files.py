@@ -23,7 +23,7 @@ from reactdb.values.collation import maxval, minval
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# The number of documents in memory at a time, whatever the size of the table.
+# The number of documents in memory at a time, for any size of the table.
 PAGE_DOCUMENTS = 500
 
 file_argument = click.argument("file", metavar="FILE")
@@ -44,7 +44,7 @@ class Finite(click.FloatRange):
 def parsed_by(
     parse: Callable[[str], Expression],
 ) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """The callback of an option that a function of `condition` parses; its errors become mistakes in the command line."""
+    """The callback of an option whose value a function of `condition` parses; its errors become mistakes in the command line."""
 
     def read(context: click.Context, parameter: click.Parameter, text: str | None) -> Any:
         if text is None:
@@ -73,7 +73,7 @@ def open_database(file: str, *, write: bool = False, create: bool = False, advic
     """Open an existing file, for reading only unless `write`. A missing or empty file becomes a database only if `create`.
 
     Args:
-        advice: What to do if there is no database, for the end of the error message.
+        advice: The advice if there is no database, for the end of the error message.
 
     Raises:
         CannotOpen: There is no database, or `reactdb.connect` raised it.
@@ -104,14 +104,14 @@ def documents(
 
     Args:
         database: A view of the past (`db.at(seq)`), because it does not change between two pages.
-        where: An expression that selects documents.
+        where: An expression for selecting documents.
 
     Raises:
         TableNotFound; HistoryLost: Compaction has removed that state meanwhile.
     """
     source = database.table(table)
     if limit is None:
-        # No page sees the whole table; counting tells where damage hides documents.
+        # No page sees the whole table; a count shows where damage hides documents.
         source.count().run()
     primary_key = source.primary_key
     lower: Any = minval
@@ -129,7 +129,7 @@ def documents(
 
 
 def keys_meant(text: str) -> list[Any]:
-    """The keys that a word on the command line may mean, the likelier first: `42` is the number, or else the string.
+    """The possible keys of a word on the command line, the likelier first: `42` is the number, or else the string.
 
     As JSON it has one meaning: `"42"` is the string, `{"$reactdb_type$": "uuid", "value": ...}` a UUID.
     """

@@ -1,4 +1,4 @@
-"""`reactdb import`: stores JSON lines or CSV in a table, in batches of one commit each, and can resume where it stopped.
+"""`reactdb import`: stores JSON lines or CSV in a table, in batches of one commit each, and can resume after a stop.
 
 The position of an import is stored with its documents, as the origin of the commit:
 
@@ -75,12 +75,12 @@ class Interrupted(click.ClickException):
 
 
 class ImportedBatch(NamedTuple):
-    """A batch that is written, or was the last one.
+    """A written batch, or the last batch.
 
     Attributes:
         after: The newest seq before it.
-        origin: What its changes have as their origin.
-        total: How many documents are done with it.
+        origin: The origin of its changes.
+        total: How many documents are stored after it.
     """
 
     after: int
@@ -88,7 +88,7 @@ class ImportedBatch(NamedTuple):
     total: int
 
     def done_with_it(self, database: Database, table: str, counted: int) -> int:
-        """How many documents are done, of which `counted` were counted: Ctrl-C may come between a commit and that."""
+        """How many documents are stored; `counted` of them were counted: Ctrl-C may come between a commit and its count."""
         stored = database.log(self.after, database.seq, table)
         return self.total if any(change.origin == self.origin for change in stored) else counted
 
@@ -144,12 +144,12 @@ class Lines:
 
     @property
     def is_behind_start(self) -> bool:
-        """Whether more lines follow that were imported before."""
+        """Whether the next lines were imported before."""
         return self._start is not None and self.number < self._start.line
 
     @property
     def is_known(self) -> bool:
-        """Whether the last line that was read was imported before."""
+        """Whether the last read line was imported before."""
         return self._start is not None and self.number <= self._start.line
 
     def fingerprint(self) -> str:
@@ -158,7 +158,7 @@ class Lines:
     def _other(self, how: str) -> click.ClickException:
         assert self._start is not None
         return click.ClickException(
-            f"the source is not what was imported up to line {self._start.line} at seq {self._start.seq}: {how}"
+            f"the source differs from the imported part up to line {self._start.line} at seq {self._start.seq}: {how}"
         )
 
 
@@ -226,7 +226,7 @@ def import_(
     if primary_key is not None and not create:
         raise click.UsageError("--primary-key is for a table that --create makes.")
     declared = declared_types(types)
-    # Before the file is made: a command that fails leaves none behind.
+    # Before the file is made: a failing command leaves no file behind.
     check_name("Table", table)
     if source != "-":
         refuse_database(file, source)
@@ -475,7 +475,7 @@ def position_to_resume(database: Database, table: str, name: str) -> ImportPosit
 
 
 def last_position(database: Database, table: str, name: str) -> ImportPosition | None:
-    """The newest position of an import in the log, which is searched from its end."""
+    """The newest position of an import in the log, searched from the log's end."""
     top, oldest = database.seq, database.stats()["oldest"]
     while top > oldest:
         bottom = max(oldest, top - SEARCH_CHANGES)

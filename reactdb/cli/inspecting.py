@@ -1,4 +1,4 @@
-"""`reactdb inspect`: shows the content of a file, of a table, or of a document's history."""
+"""`reactdb inspect`: the content of a file, of a table, or of a document's past."""
 
 from __future__ import annotations
 

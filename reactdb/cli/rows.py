@@ -21,7 +21,7 @@ from reactdb.cli.files import (
 from reactdb.cli.terminal import columns, cut, is_terminal, safe, screen_width, write_line
 from reactdb.json import readable, to_json
 
-# So many documents together decide which columns there are, and how wide they are.
+# So many documents together decide the columns and their width.
 LAID_OUT_TOGETHER = 100
 WIDEST_CELL = 40
 

@@ -1,4 +1,4 @@
-"""`reactdb export --salvage`: writes what `reactdb.store.tools.salvage` can still read from a damaged file."""
+"""`reactdb export --salvage`: writes the readable part of a damaged file, with `reactdb.store.tools.salvage`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def salvage(file: str, table: str | None, target: str, as_json: bool) -> None:
 
 
 def write_blobs(found: Salvage, folder: str) -> tuple[int, list[Blob]]:
-    """Write each blob to the folder, as `export --blobs` does. Returns: how many, and those that are not all there."""
+    """Write each blob to the folder, as `export --blobs` does. Returns their number, and the incomplete blobs."""
     saved, lost = 0, []
     for blob, pieces in found.blobs():
         make_folder(folder)
@@ -83,7 +83,7 @@ def write_blobs(found: Salvage, folder: str) -> tuple[int, list[Blob]]:
 
 
 def make_folder(folder: str) -> None:
-    """Create the folder. Raises: ClickException: It cannot be created; the message says what to do instead."""
+    """Create the folder. Raises: ClickException: It cannot be created; the message has advice."""
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:

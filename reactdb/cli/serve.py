@@ -1,6 +1,6 @@
 """`reactdb serve`: a database file behind another database's wire protocol.
 
-Rule of this file: options become limits, users and a certificate; whatever would let strangers in is refused with a sentence.
+Rule of this file: options become limits, users and a certificate; an option that would give strangers access is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEFAULT_PORT = 28_015
 DEFAULT_HTTP_PORT = 5_984
 DEFAULT_MONGODB_PORT = 27_017
 DEFAULT_USER = "admin"
-# Containers that were made and not given up, after which the collector looks at the youngest. Python's default is 700.
+# The collector examines the youngest objects after so many new containers. Python's default is 700.
 GARBAGE = 20_000
 # Beside the connections: the database, temporary files of requests, the loop.
 OTHER_FILES = 512
@@ -41,12 +41,12 @@ DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb"
 
 @click.command()
 @file_argument
-@click.option("--rethinkdb", is_flag=True, help="Speak RethinkDB's protocol, for its official drivers.")
+@click.option("--rethinkdb", is_flag=True, help="Serve RethinkDB's protocol, for its official drivers.")
 @click.option(
-    "--couchdb", is_flag=True, help="Speak CouchDB's HTTP interface, for PouchDB and CouchDB itself."
+    "--couchdb", is_flag=True, help="Serve CouchDB's HTTP interface, for PouchDB and CouchDB itself."
 )
-@click.option("--aidbox", is_flag=True, help="Speak Aidbox's HTTP interface, with $changes.")
-@click.option("--mongodb", is_flag=True, help="Speak MongoDB's protocol, for its official drivers.")
+@click.option("--aidbox", is_flag=True, help="Serve Aidbox's HTTP interface, with $changes.")
+@click.option("--mongodb", is_flag=True, help="Serve MongoDB's protocol, for its official drivers.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -69,14 +69,14 @@ DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb"
     "--sweep",
     type=Finite(0, 86_400, min_open=True),
     metavar="SECONDS",
-    help="How often what has expired by a TTL index of MongoDB's is deleted.  [default: never]",
+    help="How often documents that a MongoDB TTL index has expired are deleted.  [default: never]",
 )
-@click.option("--read-only", is_flag=True, help="Over HTTP, refuse what would write.")
+@click.option("--read-only", is_flag=True, help="Over HTTP, refuse writes.")
 @click.option(
     "--cors-origin",
     metavar="ORIGIN",
     multiple=True,
-    help="Over HTTP, whose pages may read and write, such as https://app.example.org, or `none`; can be repeated.  "
+    help="Over HTTP, an origin whose pages may read and write, such as https://app.example.org, or `none`; can be repeated.  "
     "[default: all; with users none]",
 )
 @click.option(
@@ -88,8 +88,10 @@ DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb"
 )
 @click.option("--certificate", metavar="FILE", help="Certificate in PEM: speak TLS. Needs --key.")
 @click.option("--key", metavar="FILE", help="The certificate's private key in PEM.")
-@click.option("--users", metavar="FILE", help="Who may connect: a file of names and salted hashes.")
-@click.option("--user", help=f"Who may connect, if it is only one.  [default: {DEFAULT_USER}]")
+@click.option(
+    "--users", metavar="FILE", help="The users that may connect: a file of names and salted hashes."
+)
+@click.option("--user", help=f"The user that may connect, if there is only one.  [default: {DEFAULT_USER}]")
 @click.option(
     "--password-env",
     metavar="NAME",
@@ -114,7 +116,7 @@ DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb"
     type=click.IntRange(1),
     default=512,
     show_default=True,
-    help="Clients at a time that have not been let in yet; for one more, the longest silent one is disconnected.",
+    help="Clients at a time that are not authenticated yet; for one more, the longest silent client is disconnected.",
 )
 @click.option(
     "--max-message",
@@ -231,7 +233,7 @@ def serve(
 def _check_no_http(read_only: bool, cors_origin: tuple[str, ...], host_name: tuple[str, ...]) -> None:
     """
     Raises:
-        UsageError: One of the options of HTTP is given.
+        UsageError: An option of HTTP is given.
     """
     if read_only or cors_origin:
         raise click.UsageError(
@@ -242,16 +244,16 @@ def _check_no_http(read_only: bool, cors_origin: tuple[str, ...], host_name: tup
 
 
 def tune_process() -> None:
-    """Set what is right for a process that only serves. A server inside another program leaves both alone."""
-    # Python's default is 5 ms, so an answer that takes five switches waited 25 ms for each thread that computes.
+    """Set the right values for a process that only serves. A server inside another program leaves both alone."""
+    # Python's default is 5 ms, so an answer with five switches waited 25 ms for each thread that computes.
     sys.setswitchinterval(0.0005)
-    # An answer of some thousand documents was looked through by the garbage collector again and again while it was made, for
-    # cycles that it does not have: a third of the time.
+    # The garbage collector examined an answer of some thousand documents again and again while it was made, for cycles that it
+    # cannot have: a third of the time.
     gc.set_threshold(GARBAGE)
 
 
 def allow_open_files(count: int) -> None:
-    """Let this process have so many files and connections open, as far as it may. Often the limit is 1,024: strangers on three
+    """Raise this process's limit of open files and connections, as far as it may. Often the limit is 1,024: strangers on three
     ports would use that up, and then the database's file could not be opened."""
     try:
         import resource
@@ -291,11 +293,11 @@ def _check_access(
 
 
 def _check(options: ServeOptions) -> None:
-    """What can be known before the file is made: a command that fails leaves none behind.
+    """Checks before the file is made: a failing command leaves no file behind.
 
     Raises:
-        MissingExtra: What HTTP or MongoDB's protocol needs is not installed; ClickException: A port cannot be listened on;
-            CannotListen: The same of a Unix socket.
+        MissingExtra: A package for HTTP or MongoDB's protocol is not installed; ClickException: A port is not free;
+            CannotListen: The same for a Unix socket.
     """
     if "http" in options.ports:
         import_module("reactdb.servers.http")
@@ -316,19 +318,19 @@ def _check(options: ServeOptions) -> None:
 
 
 def _ports(asked: dict[str, bool], port: int | None, own: dict[str, int | None]) -> dict[str, int]:
-    """The port of each protocol that is asked for.
+    """The port of each requested protocol.
 
     Args:
-        asked: Protocol -> whether it is asked for.
-        own: Protocol -> the port that was said for it alone.
+        asked: Protocol -> whether it is requested.
+        own: Protocol -> its own port option.
 
     Raises:
-        UsageError: None is asked for, or a port is said twice, or of a protocol that is not spoken.
+        UsageError: No protocol is requested, or a port is given twice, or for a protocol that is not served.
     """
     names = [name for name, is_asked in asked.items() if is_asked]
     if not names:
         raise click.UsageError(
-            "Say which protocol to speak: --rethinkdb, --couchdb, --aidbox, --mongodb, or several of them."
+            "Choose a protocol: --rethinkdb, --couchdb, --aidbox, --mongodb, or several of them."
         )
     for name, number in own.items():
         if number is not None and name not in names:
@@ -339,7 +341,7 @@ def _ports(asked: dict[str, bool], port: int | None, own: dict[str, int | None])
     for name in names:
         if port is not None and own[name] is not None:
             raise click.UsageError(
-                f"--port and --{name}-port say the same where one protocol is spoken; give one."
+                f"--port and --{name}-port mean the same for a single protocol; give only one."
             )
     return {
         name: next(one for one in (own[name], port, DEFAULT_PORTS[name]) if one is not None) for name in names
@@ -347,7 +349,7 @@ def _ports(asked: dict[str, bool], port: int | None, own: dict[str, int | None])
 
 
 def _credentials(users: str | None, user: str | None, password_env: str | None) -> Credentials | None:
-    """Who may connect; None where nobody was named."""
+    """The users with access; None if none were named."""
     if users is not None:
         return Credentials.from_file(users)
     if password_env is None:
@@ -360,8 +362,8 @@ def _credentials(users: str | None, user: str | None, password_env: str | None) 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """What all servers of one call have in common; of HTTP alone `read_only`, `origins`, `host_names` and `dialects`, of MongoDB
-    `socket`, `fail_points` and `sweep_s`. None: what the servers have by default."""
+    """The common options of all servers of one call; for HTTP alone `read_only`, `origins`, `host_names` and `dialects`, for
+    MongoDB `socket`, `fail_points` and `sweep_s`. None: the servers' defaults."""
 
     host: str
     ports: dict[str, int]

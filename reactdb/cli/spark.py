@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     # Starts Spark, and stops it at the end of the block.
     Start = Callable[[], AbstractContextManager[Any]]
 
-# The most rows that are printed; a larger result belongs into a folder.
+# The most printed rows; a larger result belongs into a folder.
 MOST_ROWS = 1_000
 
 
@@ -59,7 +59,7 @@ def document_options(default: str) -> Callable[[Any], Any]:
         type=click.Choice(FORMS),
         default=default,
         show_default=True,
-        help="What becomes of documents: columns of types, text, Spark's VARIANT, or bytes.",
+        help="The form of documents: typed columns, text, Spark's VARIANT, or bytes.",
     )
     schema = click.option(
         "--schema",
@@ -110,11 +110,11 @@ def command(
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """A command of the group: its own arguments and options, then the shared ones.
 
-    The function enters `start()` for a session, and returns its result. It gets the arguments that a pipeline of
-    `reactdb.spark.pipelines` has under the same names, checked as far as that is possible without Spark.
+    The function enters `start()` for a session, and returns its result. Its arguments have the names of a pipeline's in
+    `reactdb.spark.pipelines`, and are checked as far as that is possible without Spark.
 
     Args:
-        word: Names what the result counts.
+        word: The noun for the result's count.
         takes_files: SOURCE must be database files, and no folder of changes.
     """
 

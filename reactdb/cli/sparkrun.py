@@ -1,7 +1,7 @@
 """Runs Spark for a command: starts it quietly, shows its progress, stops it at the end, and turns its errors into one sentence.
 
-The JVM inherits standard error, to which its launcher, its logging and its Python workers write many lines. So standard error is
-a file when the JVM starts. Everything that matters is raised as an exception anyway.
+The JVM inherits standard error. Its launcher, its logging and its Python workers write many lines there. So standard error is a
+file when the JVM starts. Everything that matters is raised as an exception anyway.
 
 Rule of this file: it knows neither the options nor the work of a command.
 """
@@ -27,10 +27,10 @@ from reactdb.cli.terminal import Progress
 LOOK_EVERY_S = 0.2
 # These loggers write tracebacks of exceptions that are raised anyway, also of an interrupt.
 NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-# The last line of a Python worker's traceback, if the error is one of reactdb's.
+# The last line of a Python worker's traceback, if the error is from reactdb.
 OUR_ERROR = re.compile(r"reactdb\.errors\.\w+: (.+)")
 OTHER = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)", re.MULTILINE)
-# A Java exception that pyspark has not made one of its own, and what has caused it: the last one says what was wrong.
+# A Java exception without a class in pyspark, and its causes: the last cause has the reason.
 OF_JAVA = "An error occurred while calling"
 CAUSE = re.compile(r"^(?:Caused by)?: (?:\w+\.)*[\w$]+: (.+)", re.MULTILINE)
 
@@ -68,14 +68,14 @@ def running(master: str | None, settings: Mapping[str, str], log: str | None) ->
 
 @contextmanager
 def open_log(path: str | None) -> Iterator[IO[bytes]]:
-    """The file for Spark's log; a temporary one if no log is wanted."""
+    """The file for Spark's log; a temporary file if no log is wanted."""
     with tempfile.TemporaryFile() if path is None else open(path, "wb") as file:
         yield file
 
 
 @contextmanager
 def quiet(file: IO[bytes]) -> Iterator[None]:
-    """Send to the file what this process and its children write to standard error."""
+    """Redirect standard error of this process and its children to the file."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -103,7 +103,7 @@ def silent_loggers() -> Iterator[None]:
 
 @contextmanager
 def interrupted_later(progress: Progress) -> Iterator[None]:
-    """Delay Ctrl-C until Spark has been started: a JVM that is abandoned while it starts would never end."""
+    """Delay Ctrl-C until Spark has started: a JVM that is abandoned during its start would never end."""
     if threading.current_thread() is not threading.main_thread():
         # Only the main thread can handle signals.
         yield
@@ -151,7 +151,7 @@ def watched(session: Any, progress: Progress) -> Iterator[None]:
 
 
 def sentence_of(text: str, log: IO[bytes]) -> str:
-    """One sentence for an error of Spark's: the message of reactdb's error if there is one, otherwise the first line.
+    """One sentence for an error of Spark: the message of reactdb's error if there is one, otherwise the first line.
 
     Args:
         text: The text of the error, which may contain the tracebacks of a Python worker and of Java.

@@ -23,7 +23,7 @@ WORDS = {"pull": "fetched", "push": "sent"}
 
 
 def check_place(context: click.Context, parameter: click.Parameter, place: str) -> tuple[str, str]:
-    """The file and the table. Asked before click counts the arguments, of which two words for them make one too many."""
+    """The file and the table. It runs before click counts the arguments, because two words for them are one argument too many."""
     file, _, table = place.rpartition("/")
     if not file or not table or os.path.isdir(file):
         raise click.UsageError(
@@ -38,14 +38,14 @@ def check_place(context: click.Context, parameter: click.Parameter, place: str) 
 @click.argument("url", metavar="URL")
 @click.option("--push", is_flag=True, help="Send only.")
 @click.option("--pull", is_flag=True, help="Fetch only.")
-@click.option("--live", is_flag=True, help="Go on with what changes, until Ctrl-C.")
+@click.option("--live", is_flag=True, help="Continue with later changes, until Ctrl-C.")
 @click.option(
     "--filter",
     "chosen",
     metavar="FILTER",
     help='Only some documents: a function design/filter of the source, or a selector as JSON, such as \'{"type": "x"}\'.',
 )
-@click.option("--user", help="Who is asked for at the other side, if the URL does not say it.")
+@click.option("--user", help="The user at the other side, if it is not in the URL.")
 @click.option(
     "--password-env", metavar="NAME", help="Name of the environment variable that holds that user's password."
 )
@@ -79,7 +79,7 @@ def sync(
     lines = SyncLines(None if live else RETRIES)
     selection = _filter(chosen)
     if not os.path.exists(file) and (pull or not push):
-        # Before it is made: a command that fails leaves none behind.
+        # Before it is made: a failing command leaves no file behind.
         creates, retries = push or not pull, None if live else RETRIES
         check_remote(url, auth, create=creates, retries=retries, tell=lines.tell)
     with (
@@ -123,7 +123,7 @@ class SyncLines:
     Args:
         retries: How often in a row it tries again; None: for ever.
 
-    Thread safety: both directions tell at the same time.
+    Thread safety: both directions report at the same time.
     """
 
     def __init__(self, retries: int | None) -> None:
@@ -142,7 +142,7 @@ class SyncLines:
 
 
 def line_of(progress: SyncProgress, retries: int | None) -> str:
-    """How far one direction got, as a line."""
+    """The progress of one direction, as a line."""
     words = f"{progress.direction}: {plural(progress.docs_written, 'revision')} {WORDS[progress.direction]}"
     failures = {"refused": progress.doc_write_failures, "not given": progress.doc_read_failures}
     counted = ", ".join(f"{count} {word}" for word, count in failures.items() if count)

@@ -1,8 +1,8 @@
 """`reactdb tail`: the change log on a terminal or in a pipe, to its end or until Ctrl-C.
 
-The changes that are printed come from the log; a feed only signals that there are more. So nothing is lost if printing is slow:
-the events that the feed drops are still in the log. With a condition or an order, the events of that selection's feed are
-printed instead; if printing is slow, that feed catches up from the log, so nothing is lost there either.
+The printed changes come from the log; a feed only signals that there are more. So nothing is lost if printing is slow: events
+that the feed drops are still in the log. With a condition or an order, the events of that selection's feed are printed instead;
+if printing is slow, that feed catches up from the log, so nothing is lost there either.
 """
 
 from __future__ import annotations
@@ -39,14 +39,18 @@ QUEUE_EVENTS = 100
     "--since", type=SEQ, help="Only changes past this seq.  [default: all; with --follow, from now on]"
 )
 @click.option(
-    "--follow", "-f", "is_following", is_flag=True, help="Go on until Ctrl-C, also with what others write."
+    "--follow",
+    "-f",
+    "is_following",
+    is_flag=True,
+    help="Continue until Ctrl-C, also with changes of other processes.",
 )
 @where_option
 @click.option(
     "--order",
     metavar="FIELD",
     callback=parsed_by(parse_field),
-    help="What happens to the list in order of FIELD, and where in it, counted from 0.",
+    help="Events of the list in order of FIELD, with their places in it, counted from 0.",
 )
 @click.option("--desc", "is_descending", is_flag=True, help="The greatest first.")
 @click.option("--limit", type=click.IntRange(min=0), help="Only the first so many of that list.")
@@ -68,9 +72,9 @@ def tail(
     that part of the table, changes in it, and leaves it.
     """
     if order is None and (is_descending or limit is not None):
-        raise click.UsageError("--desc and --limit are of an order: say --order.")
+        raise click.UsageError("--desc and --limit need an order: give --order.")
     if table is None and (where is not None or order is not None):
-        raise click.UsageError("--where and --order are of one table: say which.")
+        raise click.UsageError("--where and --order need a table: name one.")
 
     with open_database(file) as database:
         try:
@@ -108,7 +112,7 @@ def _print_events(found: Iterator[dict[str, Any]], primary_key: str, as_json: bo
 
 
 def past(database: Database, table: str | None, since: int | None) -> Iterator[Change]:
-    """The changes that the log has now."""
+    """The present changes of the log."""
     if since is None:
         since = database.stats()["oldest"]
     return database.log(since, table=table)
@@ -132,7 +136,7 @@ def follow(database: Database, table: str | None, since: int | None) -> Iterator
         yield from between(database, position, head, table)
         position = max(position, head)
         for event in feed:
-            # An event without a seq says that events were dropped.
+            # An event without a seq means that events were dropped.
             if event.get("seq", position + 1) <= position:
                 continue
             head = database.seq
@@ -168,7 +172,7 @@ def selected(
     is_descending: bool,
     limit: int | None,
 ) -> Selection:
-    """The selection that the options describe."""
+    """The selection of the options."""
     found: Selection = database.table(table)
     if where is not None:
         found = found.filter(where)
@@ -186,7 +190,7 @@ def events(
     list first, because offsets mean nothing without the list.
 
     Raises:
-        HistoryLost: Compaction has removed changes that are needed. FeedAborted: The table was dropped.
+        HistoryLost: Compaction has removed needed changes. FeedAborted: The table was dropped.
     """
     if since is None and not is_following:
         since = database.stats()["oldest"]
@@ -213,7 +217,7 @@ def event_as_json(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def event_as_line(event: dict[str, Any], primary_key: str) -> str:
-    """An event as a line for people: seq, type, place in the list, key, and the fields that differ."""
+    """An event as a line for people: seq, type, place in the list, key, and the different fields."""
     old, new = event.get("old_val"), event.get("new_val")
     parts = [f"{event['seq']:>6}", click.style(f"{event['type']:<7}", fg=COLORS[event["type"]])]
     if "old_offset" in event or "new_offset" in event:

@@ -23,14 +23,14 @@ try:
     from rich.cells import cell_len as width
     from rich.cells import set_cell_size as set_width
 except ImportError:
-    # Without the extra `cli`, each character counts as one column, which is wrong for East Asian ones.
+    # Without the extra `cli`, each character counts as one column, which is wrong for East Asian characters.
     width = len  # type: ignore[assignment]
 
     def set_width(text: str, total: int) -> str:  # type: ignore[misc]
         return text[:total].ljust(total)
 
 
-# A message that quotes a document of megabytes must stay one line.
+# A message with a document of megabytes must stay one line.
 LONGEST_MESSAGE: Final = 600
 # People do not notice faster updates.
 REDRAW_EVERY_S: Final = 0.1
@@ -43,7 +43,7 @@ def one_line(message: str) -> str:
 
 
 def safe(text: str) -> str:
-    """The text with all characters escaped that a terminal would act on instead of showing them."""
+    """The text with escaped control characters: a terminal would act on them instead of showing them."""
     if text.isprintable():
         return text
     return "".join(
@@ -53,7 +53,7 @@ def safe(text: str) -> str:
 
 
 def cut(text: str, longest: int) -> str:
-    """The text in at most `longest` columns of a terminal, with `…` in place of what was cut."""
+    """The text in at most `longest` columns of a terminal, with `…` in place of the cut part."""
     return text if width(text) <= longest else set_width(text, longest - 1).rstrip() + "…"
 
 
@@ -146,13 +146,13 @@ class Progress:
 
 
 def is_terminal(stream: object) -> bool:
-    """Whether the stream is a terminal whose lines can be redrawn."""
+    """Whether the stream is a terminal with lines that can be redrawn."""
     asks = getattr(stream, "isatty", None)
     return bool(asks is not None and asks()) and os.environ.get("TERM") != "dumb"
 
 
 def write_line(value: Any, *, err: bool = False) -> None:
-    """Print plain JSON values as one line, in UTF-8 whatever the terminal's encoding, and flush it."""
+    """Print plain JSON values as one line, in UTF-8 for any encoding of the terminal, and flush it."""
     from reactdb.json import encode
 
     click.echo(encode(value).encode(), err=err)

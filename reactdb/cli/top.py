@@ -31,7 +31,7 @@ pause = time.sleep
 
 @dataclass(frozen=True, slots=True)
 class TableLine:
-    """One table. `changes_per_s` is since the look before; None at the first look, or if compaction has removed the changes."""
+    """One table. `changes_per_s` is since the previous look; None at the first look, or if compaction has removed the changes."""
 
     name: str
     documents: int
@@ -44,7 +44,7 @@ class Figures:
 
     Attributes:
         seq: The newest change. oldest: The log begins after this seq.
-        changes_per_s: The rate of all tables, also of those that were dropped meanwhile; None at the first look.
+        changes_per_s: The rate of all tables, also of tables dropped meanwhile; None at the first look.
         tables: The busiest first, then by name.
     """
 
@@ -162,7 +162,7 @@ def refreshes(observer: Observer, count: int | None) -> Iterator[Figures]:
 
 
 def figure_lines(figures: Figures) -> list[str]:
-    """The picture as lines of text, of which the fourth is the header of the tables."""
+    """The picture as lines of text; the fourth line is the header of the tables."""
     age = "" if figures.newest_age_s is None else f", the newest {age_in_words(figures.newest_age_s)} ago"
     body = [
         [table.name, f"{table.documents:,}", rate_in_words(table.changes_per_s)] for table in figures.tables
@@ -189,7 +189,7 @@ def age_in_words(age_s: float) -> str:
 
 
 def open_screen() -> AbstractContextManager[Draw]:
-    """The function that draws a picture: over the one before if there is a terminal and rich; otherwise below it."""
+    """The function that draws a picture: over the previous picture if there is a terminal and rich; otherwise below it."""
     if is_terminal(sys.stdout):
         try:
             return TextScreen()
@@ -203,7 +203,7 @@ def print_lines(lines: list[str]) -> None:
 
 
 class TextScreen(AbstractContextManager[Draw]):
-    """Draws each picture over the one before, cut to the size of the terminal; the last one stays."""
+    """Draws each picture over the previous picture, cut to the size of the terminal; the last picture stays."""
 
     def __init__(self) -> None:
         from rich.console import Console

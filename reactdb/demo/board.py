@@ -1,7 +1,7 @@
 """Boards: short lists of flights that follow an ordered selection, without ever querying again.
 
-Rule of this file: a board shows only what its feed delivers. `expected` computes what it should show a second time,
-from all flights and in plain Python. The two share no code, so that the comparison can fail.
+Rule of this file: a board shows only events of its feed. `expected` computes the same list a second time, from all flights and in
+plain Python. The two share no code, so that the comparison can fail.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Event = dict[str, Any]
 
 
 class Board:
-    """One airport's list, and what it should be.
+    """One airport's list, and the expected list.
 
     Args:
         origin: The airport.
@@ -55,12 +55,12 @@ class Board:
 
 
 def next_departures(flights: Table, origin: str, limit: int) -> Board:
-    """The flights that leave `origin` next, by scheduled time."""
+    """The next flights to leave `origin`, by scheduled time."""
     return _board("next departures", flights, origin, limit, is_waiting=True)
 
 
 def last_departures(flights: Table, origin: str, limit: int) -> Board:
-    """The flights from `origin` that departed or were cancelled last, the newest first."""
+    """The last departed or cancelled flights from `origin`, the newest first."""
     return _board("last departures", flights, origin, limit, is_waiting=False)
 
 

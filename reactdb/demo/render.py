@@ -1,6 +1,6 @@
 """The summary of a replay, as text. `screen` draws the boards.
 
-Rule of this file: it only makes text, in English whatever the locale.
+Rule of this file: it only makes text, in English for any locale.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def duration_in_words(microseconds: float) -> str:
 
 
 def summary(result: Result) -> str:
-    """The figures, one idea on each line."""
+    """The figures, one idea per line."""
     states = ", ".join(f"{result.states.get(state, 0):,} {state}" for state in STATES)
     lines = [
         f"flights    {result.flights:,}: {states}",
         f"written    {result.changes:,} changes in {result.commits:,} commits, "
         f"{result.busy_s:.2f} s at the database ({result.changes_per_s:,.0f} changes a second)",
-        f"heard      {result.events:,} events by {result.feeds} live feeds; from commit to subscriber "
+        f"delivered  {result.events:,} events to {result.feeds} live feeds; from commit to subscriber "
         f"{duration_in_words(result.lag_p50_us)} (median), {duration_in_words(result.lag_p99_us)} (99 %)",
         f"file       {result.file_bytes / 1e6:.2f} MB, position {result.seq:,}",
         f"took       {result.duration_s:.1f} s",
@@ -52,7 +52,7 @@ def summary(result: Result) -> str:
 
 
 def next_steps(file: str | None) -> str:
-    """What to try next; `file` is None if the database was a temporary one."""
+    """Suggested next commands; `file` is None if the database was temporary."""
     if file is None:
         return (
             "Next: keep the file, and watch it from a second terminal while the replay runs:\n"

@@ -1,7 +1,7 @@
 """Replay: writes the steps of a day to a database, minute by minute, while boards and counters listen.
 
-All steps of one minute are one transaction, and the feeds deliver its events before the commit call returns. The figures
-measure that: the time from the start of the commit call until a subscriber has the event.
+All steps of one minute are one transaction, and the feeds deliver its events before the commit call returns. The figures measure
+that: the time from the start of the commit call until a subscriber has the event.
 
 Once every simulated hour, and at the end, all flights are read afresh and every board and counter is compared
 with them. The comparisons are not part of the times.
@@ -35,7 +35,7 @@ CHECK_EVERY = timedelta(hours=1)
 
 @dataclass(slots=True)
 class Result:
-    """What a replay did, and how quickly its feeds delivered.
+    """The result of a replay, with the speed of its feeds.
 
     Attributes:
         flights: Documents in the table at the end. changes: Steps written, of `changes_planned`; each is one
@@ -130,7 +130,7 @@ class _Listeners:
             self.states[new["state"]] += 1
 
     def check(self) -> None:
-        """Compare everything that feeds keep up to date with a fresh read of the table."""
+        """Compare the results of all feeds with a fresh read of the table."""
         everything: list[Document] = list(self._flights.run())
         for board in self.boards:
             if board.shown.error is not None:
@@ -161,7 +161,7 @@ def run(
         speed: Simulated minutes per second; 0 is as fast as possible. observe: Called after each commit, on
         the calling thread. wait: Called with the seconds until the next commit is due, before each one (0.0
         when it is due already).
-            Returns True to stop there. Without it nothing waits, whatever the speed.
+            Returns True to stop there. Without it nothing waits, at any speed.
 
     Returns:
         The figures. Look at `is_right` before believing them.
@@ -209,7 +209,7 @@ def _replay(
     next_check: datetime | None = None
     for minute, group in groupby(steps, key=attrgetter("at")):
         if wait is not None:
-            # The time is counted from the beginning, so that slow drawing makes the replay jerk and not drift.
+            # The time is counted from the beginning, so slow drawing makes the replay jerk, but not drift.
             due = (minute - steps[0].at) / timedelta(minutes=1) / speed if speed else 0.0
             if wait(max(0.0, began + due - time.perf_counter()) if speed else 0.0):
                 result.was_stopped = True
@@ -237,7 +237,7 @@ def _replay(
 def _commit(
     db: Database, flights: Table, steps: list[FlightStep], listeners: _Listeners
 ) -> tuple[int, float]:
-    """Write one minute as one transaction. Returns the number of changes, and the seconds that it took."""
+    """Write one minute as one transaction. Returns the number of changes, and its seconds."""
     began_ns = time.perf_counter_ns()
     with db.transaction():
         announced = [dict(step.fields) for step in steps if step.kind == "scheduled"]

@@ -1,4 +1,4 @@
-"""The departures board on a terminal: drawn by rich, each picture over the one before.
+"""The departures board on a terminal: drawn by rich, each picture over the previous picture.
 
 Rule of this file: it reads a scene and changes nothing. It needs rich, so it is imported only if rich is installed.
 """
@@ -36,7 +36,7 @@ _REDRAW_EVERY_S = 1 / 15
 
 
 class Screen(AbstractContextManager["Screen"]):
-    """Draws scenes at a limited rate, each over the one before; the last one stays.
+    """Draws scenes at a limited rate, each over the previous scene; the last stays.
 
     It keeps the scene and not a picture: the boards are live, so the last drawing shows how everything ended.
     """
@@ -85,7 +85,7 @@ def picture(scene: Scene, width: int = 80) -> Group:
         Text("   ", no_wrap=True).join(
             Text(f"{scene.states[state]} {state}", _STATE_STYLES[state]) for state in STATES
         ),
-        Text(f"{written} heard the last one in {duration_in_words(scene.lag_us)}", "dim", no_wrap=True),
+        Text(f"{written} received the last event in {duration_in_words(scene.lag_us)}", "dim", no_wrap=True),
         Text(),
         airports,
     )

@@ -1,12 +1,12 @@
-"""Checkpoints: how far a replication got, as a `_local/` document on both sides, of the form that PouchDB writes.
+"""Checkpoints: the position of a replication, as a `_local/` document on both sides, in PouchDB's form.
 
     {"_id": "_local/<of this replication>", "session_id", "last_seq", "history": [{"session_id", "last_seq"}, ...],
      "replicator": "reactdb", "version": 1}
 
-Both sides are asked, because either may have been replaced by a copy of its past: what counts is the newest session that both
-know. Where they have none in common, all is compared again, which sends nothing that is there.
+Both sides are read, because either may have been replaced by an older copy: the newest common session counts. Without a common
+session, everything is compared again, but existing revisions are not sent.
 
-Rule of this file: a checkpoint is never ahead of what was written.
+Rule of this file: a checkpoint is never ahead of the written revisions.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from reactdb.replication.peers import Peer, Subset
 __all__ = ["ReplicationLog", "common_seq"]
 
 KEPT: Final = 5
-"""Sessions that a checkpoint remembers: PouchDB's own number."""
+"""The sessions in a checkpoint: PouchDB's own number."""
 
 START: Final = "0"
 
 
 class ReplicationLog:
-    """Those of one direction between two peers.
+    """The checkpoints of one direction between two peers.
 
     Attributes:
-        id: Of both documents.
-        seq: Up to where the replication got, as the checkpoints say that were read or written last.
+        id: The id of both documents.
+        seq: The position of the replication, from the last read or written checkpoint.
     """
 
     def __init__(self, source: Peer, target: Peer, selection: Subset) -> None:
         self._source, self._target = source, target
-        # What is replicated makes the identity: with another filter, what was passed over has to be looked at.
+        # The selection is part of the identity: another filter has to see the rejected documents again.
         said = [source.name, target.name, selection.query(), selection.body()]
         name = md5(json.dumps(said, sort_keys=True).encode(), usedforsecurity=False).hexdigest()
         self.id = f"_local/{name}"
@@ -45,12 +45,12 @@ class ReplicationLog:
         self.seq: Any = START
 
     def read(self) -> Any:
-        """The seq of the source after which to go on."""
+        """The seq of the source to continue from."""
         self.seq = common_seq(self._target.get_local(self.id), self._source.get_local(self.id))
         return self.seq
 
     def write(self, seq: Any) -> None:
-        """What is up to this seq is on both sides."""
+        """All changes up to this seq are on both sides."""
         self._put(self._target, seq)
         try:
             self._put(self._source, seq)
@@ -75,14 +75,14 @@ class ReplicationLog:
 
 
 def common_seq(target: dict[str, Any] | None, source: dict[str, Any] | None) -> Any:
-    """The seq of the newest session that both sides know; "0" where there is none."""
+    """The seq of the newest session on both sides; "0" if there is none."""
     if target is None or source is None:
         return START
     at_source = {entry.get("session_id"): entry.get("last_seq") for entry in _history(source)}
     for entry in _history(target):
         session = entry.get("session_id")
         if session in at_source:
-            # One of the two may have been written once more than the other.
+            # One of the two may have a further checkpoint.
             seqs = [entry.get("last_seq"), at_source[session]]
             return min(seqs, key=_place)
     return START
@@ -94,7 +94,7 @@ def _history(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _place(seq: Any) -> int:
-    """The number at the beginning of a seq, by which two of one session can be compared."""
+    """The number at the beginning of a seq. It orders two seqs of one session."""
     head = str(seq).partition("-")[0]
     # It comes from the other side, and Python reads no number of thousands of digits.
     return int(head) if head.isdecimal() and len(head) <= 18 else 0

@@ -1,6 +1,6 @@
 """LocalPeer: a table of a file as one side of a replication.
 
-Rule of this file: it adds nothing to what CouchDB's dialect does.
+Rule of this file: it adds nothing to CouchDB's dialect.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from reactdb.replication.peers import (
 __all__ = ["LocalPeer", "Resolver"]
 
 Resolver = Callable[[dict[str, Any], list[dict[str, Any]]], dict[str, Any] | None]
-"""Given the winner and the others of a document in conflict: the document that shall be, or None to leave them."""
+"""Gets the winner and the other live leaves of a document in conflict. Returns the resolved document, or None to leave them."""
 
 
 class LocalPeer:
@@ -46,8 +46,8 @@ class LocalPeer:
     ) -> None:
         """
         Args:
-            resolve: Ends conflicts of documents that are written here.
-            origin: What these writes are called in the log.
+            resolve: Resolves conflicts of documents that are written here.
+            origin: The origin of these writes in the log.
         """
         self._resolve = resolve
         self._has_settled = False
@@ -70,7 +70,7 @@ class LocalPeer:
             self._db.table_create(self._table, primary_key="_id", exist_ok=True)
         self._must_be_there()
         if self._resolve is not None and not self._has_settled:
-            # Of what is here already; a run that was killed may have left some.
+            # Existing conflicts; a killed run may have left some.
             self._has_settled = True
             self._settle_all(ids_in_conflict(self._database))
 
@@ -121,7 +121,7 @@ class LocalPeer:
                     yield self._leaf(found["ok"], said.get("possible_ancestors", []))
 
     def _leaf(self, document: dict[str, Any], ancestors: list[str]) -> Transfer:
-        # What was attached up to there, the other side has.
+        # The other side has all attachments up to there.
         common = path_shown(document["_revisions"]).newest_of(map(parse_rev, ancestors)) or 0
         sources = {}
         for name, stub in document.get(ATTACHMENTS, {}).items():
@@ -151,7 +151,7 @@ class LocalPeer:
                 self._settle(id, self._resolve)
 
     def _settle(self, id: str, decide: Resolver) -> None:
-        """End a document's conflict, where it is in one. What changes meanwhile is decided anew."""
+        """Resolve a document's conflict, if it is in one. If it changes meanwhile, decide again."""
         while True:
             winner, others = in_conflict(self._database, id)
             if winner is None or not others:

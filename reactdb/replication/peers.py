@@ -1,4 +1,4 @@
-"""Peers: what a replication asks of each of its two sides, and what passes between them.
+"""Peers: the interface of a replication's two sides, and the values between them.
 
 Rule of this file: no side is named.
 """
@@ -25,11 +25,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Subset:
-    """Which documents are replicated: all, those of a selector, these, or those that a filter of the source lets pass.
+    """The documents to replicate: all, those of a selector, these ids, or those that pass a filter of the source.
 
     Attributes:
-        name: `design/filter`, with `parameters`, which the filter reads as `req.query`.
-        removals: What no longer passes is replicated once more, as it has become, where the source can tell of it.
+        name: `design/filter`, with `parameters` for the filter's `req.query`.
+        removals: A document that has left the selection is replicated once more, if the source can report it.
     """
 
     selector: Mapping[str, Any] | None = None
@@ -51,14 +51,14 @@ class Subset:
         return {} if self.name is None else {"filter": self.name, **self.parameters}
 
     def body(self) -> dict[str, Any] | None:
-        """As the body of a POST to `_changes`; None where there is none."""
+        """As the body of a POST to `_changes`; None if there is none."""
         if self.selector is not None:
             return {"selector": dict(self.selector)}
         return None if self.doc_ids is None else {"doc_ids": list(self.doc_ids)}
 
 
 class ChangesPage(NamedTuple):
-    """Changes of a source: rows as `_changes` has them, the position past them, and how many more there are, if that is said."""
+    """Changes of a source: rows of `_changes`, the position after them, and the number of further changes, if it is known."""
 
     rows: list[dict[str, Any]]
     last_seq: Any
@@ -66,15 +66,15 @@ class ChangesPage(NamedTuple):
 
 
 class AttachmentBytes(NamedTuple):
-    """The bytes of an attachment: how many, and what opens them as pieces."""
+    """The bytes of an attachment: their number, and a function that opens them as pieces."""
 
     length: int
     open: Callable[[], AbstractContextManager[Iterator[bytes]]]
 
 
 class Transfer(NamedTuple):
-    """A revision on its way: the document with `_revisions`, where each attachment is a stub, and the bytes of those that the
-    target does not have, by name."""
+    """A revision on its way: the document with `_revisions` and with stubs of its attachments, and the bytes of attachments that
+    the target lacks, by name."""
 
     document: dict[str, Any]
     sources: dict[str, AttachmentBytes]
@@ -85,7 +85,7 @@ class Transfer(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """A revision that the source has, and did not give: why not."""
+    """A revision that the source has, but did not deliver, and the reason."""
 
     id: str
     rev: str | None
@@ -101,7 +101,7 @@ class SourceFailed(Exception):
 
 
 class Bell(threading.Event):
-    """Wakes a replication that waits: for a change, or for another attempt. `is_stopped` says that it is to end."""
+    """Wakes a waiting replication: for a change, or for another attempt. With `is_stopped` it ends."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,34 +113,34 @@ class Bell(threading.Event):
 
 
 class Peer(Protocol):
-    """A side. Whatever it refuses, or cannot do, is a CouchError or an error of the connection."""
+    """A side. Refusals and failures are a CouchError or an error of the connection."""
 
     name: str
-    """As messages and checkpoints name it: no password."""
+    """For messages and checkpoints: without a password."""
 
     def prepare(self, *, create: bool) -> None:
-        """See that the database is there, or make it."""
+        """Check that the database exists, or make it."""
 
     def changes(self, selection: Subset, since: Any, limit: int) -> ChangesPage:
-        """The next changes that are there now; fewer than `limit` are the last ones."""
+        """The next existing changes; if they are fewer than `limit`, they are the last."""
 
     def wait(self, selection: Subset, since: Any, limit: int, bell: Bell) -> ChangesPage:
-        """The same once there are any. Empty where the bell told it to stop, or nothing came for a while."""
+        """The same, after waiting for changes. Empty if the bell stopped it, or nothing came for a while."""
 
     def missing(self, revisions: Mapping[str, list[str]]) -> dict[str, dict[str, list[str]]]:
-        """Which of these revisions are not here, as `_revs_diff` answers."""
+        """The revisions that are missing here, in the form of `_revs_diff`."""
 
     def leaves(
         self, missing: Mapping[str, Mapping[str, list[str]]], other: Peer
     ) -> Iterator[Transfer | Unreadable]:
-        """The revisions that `other` is missing, as its `missing` had them. Those that are gone are left out."""
+        """The revisions that `other` lacks, from its `missing`. Deleted ones are left out."""
 
     def has_attachment(self, id: str, revisions: list[str], name: str, stub: Mapping[str, Any]) -> bool:
         """Whether one of these revisions is here with this attachment, so that a stub of it suffices."""
 
     def write(self, leaves: Iterable[Transfer]) -> list[dict[str, Any] | Unreadable]:
-        """Add revisions as they are. Given back are those that were refused, `{"id", "error", "reason"}`, and those whose
-        attachments the source did not give."""
+        """Add revisions unchanged. Returns the refused revisions, `{"id", "error", "reason"}`, and the revisions with attachments
+        that the source did not deliver."""
 
     def get_local(self, id: str) -> dict[str, Any] | None:
         """A `_local/` document."""

@@ -1,7 +1,7 @@
-"""RemotePeer: a database behind CouchDB's HTTP as one side of a replication: CouchDB itself, a PouchDB server, another reactdb.
+"""RemotePeer: a database behind CouchDB's HTTP as a side of a replication: CouchDB itself, a PouchDB server, another reactdb.
 
-Waiting for changes is a long poll with heartbeats, and a connection over which nothing comes for `SILENCE_S`, not even those, is
-taken for dead: the sleep of a laptop, or another network, would otherwise not be noticed for ever.
+It waits for changes with a long poll with heartbeats. A connection without a byte for `SILENCE_S` counts as dead: otherwise a
+sleeping laptop, or a change of network, would never be noticed.
 
 Rule of this file: it makes requests, and tries none again.
 """
@@ -48,15 +48,15 @@ BATCH_CHARACTERS: Final = 4 << 20
 """Documents are sent together up to this many characters of JSON."""
 
 MOST_ANSWER_BYTES: Final = 1 << 29
-"""Of one answer that is JSON, when it is unpacked. A page of changes, or the documents of one, are a few megabytes."""
+"""The unpacked bytes of one JSON answer. A page of changes, or the documents of one, are a few megabytes."""
 
 _NOT_THERE: Final = (400, 404, 405, 500, 501)
 
 _OF_DOCUMENT: Final = (400, 412, 413, 422)
-"""Statuses of a refusal that one of several documents may be the reason of."""
+"""The statuses of a refusal that one of several documents may cause."""
 
 _OF_SERVER: Final = (401, 408, 425, 429, 503, 504)
-"""Statuses that say nothing of the document that was asked for."""
+"""Statuses that do not depend on the requested document."""
 
 
 class RemotePeer:
@@ -96,10 +96,10 @@ class RemotePeer:
         return "/".join([self.name, *(_id_in_url(part) for part in path)])
 
     def _ask(self, method: str, *path: str, body: Any = None, **query: Any) -> Any:
-        """The JSON of an answer. `body`: a JSON value, or bytes that are JSON.
+        """The JSON of a response. `body`: a JSON value, or bytes of JSON.
 
         Raises:
-            CouchError: It is a refusal; httpx.TransportError: there is none.
+            CouchError: The response is an error; httpx.TransportError: there is no response.
         """
         url = self._url(*path) + ("" if path else "/")
         with self._client.stream(method, url, params=query or None, **_sent(body)) as answer:
@@ -114,7 +114,7 @@ class RemotePeer:
             try:
                 self._ask("PUT")
             except CouchError as refusal:
-                # Somebody else has made it meanwhile.
+                # Another client has made it meanwhile.
                 if refusal.status != 412:
                     raise
 
@@ -194,7 +194,7 @@ class RemotePeer:
                     self._has_bulk_get = False
                 elif not _may_be_of_document(error):
                     raise
-                # It may be one of them that cannot be told: each is asked for alone.
+                # One of them may be the problem: each is requested alone.
             else:
                 for result in answer["results"]:
                     yield from _found(result["id"], result["docs"])
@@ -240,7 +240,7 @@ class RemotePeer:
         return pieces
 
     def has_attachment(self, id: str, revisions: list[str], name: str, stub: Mapping[str, Any]) -> bool:
-        # Where this is the target, the source knows by the generation at which it was attached.
+        # A remote target: the source decides by the generation of the attachment.
         return False
 
     def write(self, leaves: Iterable[Transfer]) -> list[dict[str, Any] | Unreadable]:
@@ -317,12 +317,12 @@ def _parts_of(url: str) -> SplitResult:
     """The parts of a database's URL.
 
     Raises:
-        InvalidOption: It is none.
+        InvalidOption: It is no such URL.
     """
     try:
         parts = urlsplit(url)
         is_one = bool(parts.scheme in ("http", "https") and parts.hostname and parts.path.strip("/"))
-        # Reading the port says whether it is a number that there is.
+        # Reading the port shows whether it is a possible number.
         is_one = is_one and parts.port != 0
     except ValueError:
         is_one = False
@@ -339,7 +339,7 @@ def _id_in_url(id: str) -> str:
 
 
 def _sent(body: Any) -> dict[str, Any]:
-    """What httpx is told of a request that is JSON, and whose answer is; a `body` of None: it has none."""
+    """httpx's arguments for a JSON request with a JSON response; a `body` of None: no body."""
     if body is None:
         return {"headers": {"Accept": "application/json"}}
     content = body if isinstance(body, bytes) else _encoded(body)
@@ -361,7 +361,7 @@ def _decoded(text: bytes) -> Any:
 
 
 def _counted(answer: httpx.Response, most: int) -> Iterator[bytes]:
-    """The pieces of an answer as they are when they are unpacked: one of a megabyte may be a gigabyte then.
+    """The unpacked pieces of a response: a megabyte may become a gigabyte.
 
     Raises:
         CouchError: 502, they are more than `most` bytes.
@@ -376,7 +376,7 @@ def _counted(answer: httpx.Response, most: int) -> Iterator[bytes]:
 
 
 def _read(answer: httpx.Response) -> Any:
-    """The JSON of an answer that has not been read yet.
+    """The JSON of an unread response.
 
     Raises:
         CouchError: It is a refusal, or no JSON, or too long.
@@ -410,23 +410,23 @@ def _page(answer: Any) -> ChangesPage:
 
 
 def _found(id: str, rows: Iterable[Any]) -> Iterator[dict[str, Any] | Unreadable]:
-    """The documents of rows `{"ok"}`, or why one is not given. One that is gone by now, or has been compacted away, is not among
-    them."""
+    """The documents of rows `{"ok"}`, or the reason why a row has none. Documents that are deleted or compacted away by now are
+    left out."""
     for row in rows:
         if "ok" in row:
             is_one = isinstance(row["ok"], dict) and row["ok"].get("_id") == id
-            error = CouchError(500, "bad_document", "The other side gave something else than the document")
+            error = CouchError(500, "bad_document", "The other side sent something else than the document")
             yield row["ok"] if is_one else Unreadable(id, None, error)
         elif row.get("error", {}).get("error") not in (None, "not_found"):
             said = row["error"]
-            # Whatever it is, it may be over the next time.
+            # Any such error may be temporary.
             error = CouchError(500, str(said["error"]), str(said.get("reason")))
             yield Unreadable(id, said.get("rev"), error)
 
 
 def _may_be_of_document(error: Exception) -> bool:
-    """Whether it may be this document that the server cannot tell: it refuses, breaks off, or its answer cannot be read. (Another
-    request says whether it answers at all.)"""
+    """Whether this document may be the problem: the server refuses, breaks off, or its response cannot be parsed. (Another
+    request shows whether it answers at all.)"""
     import httpx
 
     if isinstance(error, CouchError):

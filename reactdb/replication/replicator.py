@@ -1,13 +1,13 @@
-"""Replicator: one direction, from a source to a target, once or for as long as it is told to.
+"""Replicator: one direction, from a source to a target, once or until it is stopped.
 
-    changes of the source -> which of their revisions the target is missing -> those, with ancestors -> the target -> checkpoint
+    changes of the source -> the revisions that the target lacks -> these, with ancestors -> the target -> checkpoint
 
-What fails for the moment (no connection, a server that is busy or starting) is tried again from the last checkpoint, after 1 s,
-2 s, 4 s and so on up to a minute. What does not cure itself (see `hopeless`) ends it, unless the other side has been
-reached before: then a name that is not found is a network that is away.
+After a temporary failure (no connection, a server that is busy or starting) it tries again from the last checkpoint, after 1 s, 2
+s, 4 s and so on up to a minute. A permanent failure (see `hopeless`) ends it, unless it has reached the other side before: then
+an unknown name only means that the network is away.
 
-A document that the target refuses is counted and passed over. So is one that the source does not give, where the source answers
-otherwise: at once where it refuses, and after `MOST_READS` attempts where an answer breaks off.
+A document that the target refuses is counted and skipped. So is a document that the source cannot deliver while it answers other
+requests: at once after a refusal, and after `MOST_READS` attempts if an answer breaks off.
 
 Rule of this file: it knows no side, and waits only on its bell.
 """
@@ -35,12 +35,12 @@ LONGEST_DELAY_S: Final = 60.0
 CHECKPOINT_S: Final = 1.0
 REMEMBERED_ERRORS: Final = 20
 MOST_READS: Final = 3
-"""Attempts to get one document. Meanwhile all others are copied, and three seconds pass."""
+"""Attempts to read one document. Meanwhile all others are copied, and three seconds pass."""
 
-# Statuses of a server that may answer the same request later.
+# A server with one of these statuses may answer the same request later.
 _TEMPORARY: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
-# A name that is looked up in vain for the moment, as without a network, is EAI_AGAIN.
+# A temporary failure of a name's look-up, as without a network, is EAI_AGAIN.
 _NO_SUCH_NAME: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 _NO_TLS: Final = frozenset(
     {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"}
@@ -51,18 +51,18 @@ State = Literal["starting", "active", "waiting", "retrying", "complete", "stoppe
 
 @dataclass(frozen=True, slots=True)
 class SyncProgress:
-    """How far one direction got.
+    """The progress of one direction.
 
     Attributes:
         direction: "push" or "pull".
-        state: "waiting" for changes, "retrying" after an error, "complete" where all was replicated that was there.
-        docs_read, docs_written: Revisions that the target was missing, and those that it has now.
-        doc_write_failures: Revisions that the target refused; the newest ones are in `errors`.
-        doc_read_failures: Revisions that the source has and did not give; they are in `errors`, too.
+        state: "waiting" for changes, "retrying" after an error, "complete" after all existing changes.
+        docs_read, docs_written: Revisions that the target lacked, and revisions written to it.
+        doc_write_failures: Revisions that the target refused; the newest are in `errors`.
+        doc_read_failures: Revisions that the source did not deliver; they are in `errors`, too.
         last_seq: Position in the source's changes.
-        pending: How many changes are to come, where the source says so.
-        error: What it failed over last, where it is retrying or has failed.
-        attempts: How many attempts in a row have failed; `retry_s`: seconds until the next, where it is retrying.
+        pending: How many changes are left, if the source counts them.
+        error: The last error, while it is retrying or after it failed.
+        attempts: How many attempts in a row have failed; `retry_s`: seconds until the next, while it is retrying.
     """
 
     direction: Literal["push", "pull"]
@@ -83,10 +83,10 @@ class Replicator:
     """See the head of this file.
 
     Args:
-        retries: How often in a row to try again; None: for ever.
+        retries: How many times in a row to try again; None: for ever.
         tell: Called with the progress whenever it changes.
-        creates_source: The source may be made where it is not there, as the target may.
-        skip_old_deletions: The first time, deletions of documents that the target never had are passed over.
+        creates_source: A missing source may be made, as a target may.
+        skip_old_deletions: The first time, deletions of documents unknown to the target are skipped.
     """
 
     def __init__(
@@ -118,13 +118,13 @@ class Replicator:
         self._creates_source = creates_source
         self._skip_old_deletions = skip_old_deletions
         self._is_first = False
-        # By id and revision: how often it could not be got, and which were passed over. What follows the last checkpoint is
-        # compared again after an error.
+        # By id and revision: the number of failed reads, and the skipped revisions. After an error the changes behind the last
+        # checkpoint are compared again.
         self._failed_reads: Counter[tuple[str, str | None]] = Counter()
         self._passed_over: set[tuple[str, str | None]] = set()
 
     def run(self, *, live: bool, create: bool) -> None:
-        """Replicate what is there, and with `live` what comes until the bell says stop.
+        """Replicate the existing changes, and with `live` further changes until the bell stops it.
 
         Raises:
             SyncFailed: It cannot go on.
@@ -145,7 +145,7 @@ class Replicator:
         self._set(state="stopped" if self._bell.is_stopped else "complete", error=None)
 
     def task(self, *, live: bool) -> dict[str, Any]:
-        """As `_active_tasks` tells it."""
+        """As in `_active_tasks`."""
         told = self.progress
         return {
             "type": "replication",
@@ -200,12 +200,13 @@ class Replicator:
                 self._set(state="active", error=None)
                 self._copy(page)
             self._since = page.last_seq
-            # Whatever went wrong before, it works again.
+            # After an earlier error, it works again.
             self._attempts = 0
             is_caught_up = len(page.rows) < self._batch_size
             self._is_first = self._is_first and not is_caught_up
             if self._since != self._checkpoints.seq and (is_caught_up or time.monotonic() >= due):
-                # Each costs a commit on both sides. What is past the last one is compared again, and not sent again.
+                # A checkpoint costs a commit on both sides. Changes behind the last checkpoint are compared again, but not sent
+                # again.
                 self._checkpoints.write(self._since)
                 due = time.monotonic() + CHECKPOINT_S
             self._set(
@@ -262,7 +263,7 @@ class Replicator:
             self._pass_over(unreadable)
 
     def _pass_over(self, unreadable: list[Unreadable]) -> None:
-        """Count revisions that the source does not give.
+        """Count revisions that the source does not deliver.
 
         Raises:
             CouchError, httpx.TransportError: The source does not answer at all, or another attempt may do better.
@@ -279,7 +280,7 @@ class Replicator:
             if (one.id, one.rev) not in self._passed_over:
                 self._passed_over.add((one.id, one.rev))
                 told.append({"id": one.id, "rev": one.rev, **_named(one.error)})
-                # What the other side said is one line of the log.
+                # The other side's message becomes one line of the log.
                 reason = " ".join(said_of(one.error).split())
                 logger.warning("%r of %s is passed over: %s", one.id, self._source.name, reason)
         self._set(
@@ -291,7 +292,7 @@ class Replicator:
         """Wait for the next attempt.
 
         Raises:
-            SyncFailed: There is no use in one, or it was the last.
+            SyncFailed: Another attempt is useless, or this was the last.
         """
         if not is_temporary(error) or (hopeless(error) and not self._was_reached):
             raise self._failed(error) from error
@@ -316,8 +317,8 @@ class Replicator:
         return SyncFailed(there.name, said_of(error) + tried + advice_on(error))
 
     def fail_with(self, error: BaseException) -> SyncFailed:
-        """Note that `run` has ended with this error, and give it as `SyncFailed`. Nobody is called: what is called may be what
-        has failed."""
+        """Note that `run` has ended with this error, and return it as `SyncFailed`. No callback is called, because a callback may
+        have failed."""
         failed = self._failed(error)
         self.progress = replace(self.progress, state="failed", error=str(failed))
         return failed
@@ -342,33 +343,33 @@ def _named(error: Exception) -> dict[str, str]:
 
 
 def said_of(error: BaseException) -> str:
-    """What is wrong, in words."""
+    """The error as a sentence."""
     if isinstance(error, CouchError):
         return f"{error.error} ({error.status}): {error.reason}"
     return str(error) or type(error).__name__
 
 
 def hopeless(error: BaseException) -> str:
-    """What to do about an error of the connection that the next attempt would meet again, "" of any other."""
+    """The advice for an error of the connection that a new attempt would meet again, "" for any other error."""
     for cause in _causes(error):
         if isinstance(cause, socket.gaierror) and cause.errno in _NO_SUCH_NAME:
             return "there is no host of that name; check the URL"
         if isinstance(cause, ssl.SSLCertVerificationError):
             return "its certificate is not trusted here; name the file of the authority that signed it in SSL_CERT_FILE"
         if isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS:
-            return "nothing speaks TLS on that port; check whether the URL begins with http://"
+            return "the server on that port does not use TLS; check whether the URL begins with http://"
     return ""
 
 
 def advice_on(error: BaseException) -> str:
-    """What to do about an error, as the end of a sentence."""
+    """The advice for an error, as the end of a sentence."""
     if found := hopeless(error):
         return f": {found}"
     return "; is a server running there, and is the URL right?" if _is_of_connection(error) else ""
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and what led to it. httpx wraps what the system said twice."""
+    """The error and its causes. httpx wraps a system error twice."""
     seen: BaseException | None = error
     while seen is not None:
         yield seen

@@ -2,7 +2,7 @@
 
 Once, in the caller's thread, or live, in one thread for each direction until it is stopped.
 
-Rule of this file: options, threads and their ends. What is sent is the replicator's.
+Rule of this file: options, threads and their ends. The replicator sends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Direction = Literal["push", "pull"]
 
 
 class Sync:
-    """A synchronisation: one that is done, or that goes on until `stop()`, which leaving a `with` block calls, too.
+    """A synchronisation, complete or running until `stop()`. Leaving a `with` block calls `stop()`, too.
 
     Thread safety: any thread.
     """
@@ -70,7 +70,7 @@ class Sync:
         return any(thread.is_alive() for thread in self._threads)
 
     def stop(self) -> None:
-        """End it, and wait until it has ended: at most a few seconds. What was copied is in the checkpoints."""
+        """End it, and wait for its end: at most a few seconds. All copied changes are in the checkpoints."""
         for bell in self._bells:
             bell.stop()
         for thread in self._threads:
@@ -82,7 +82,7 @@ class Sync:
         """Wait until it ends, at most `timeout` seconds: whether it has ended.
 
         Raises:
-            SyncFailed: One of the directions could not go on; the other has been stopped.
+            SyncFailed: One direction could not continue; the other was stopped.
         """
         end = None if timeout is None else time.monotonic() + timeout
         for thread in self._threads:
@@ -100,10 +100,10 @@ class Sync:
         self.stop()
 
     def run(self, *, live: bool, create: bool) -> None:
-        """Carry it out: with `live`, in threads of its own.
+        """Run it: with `live`, in threads of its own.
 
         Raises:
-            SyncFailed: Not live, and it could not be carried out.
+            SyncFailed: Not live, and it has failed.
         """
         if not live:
             try:
@@ -131,7 +131,7 @@ class Sync:
         try:
             self._run(replicator, live=True, create=create)
         except BaseException as error:
-            # Also what `on_progress` or `resolve` has raised: whoever waits hears of the end.
+            # Also errors of `on_progress` or `resolve`: `wait` raises them.
             self._error = replicator.fail_with(error)
             for bell in self._bells:
                 bell.stop()
@@ -162,26 +162,26 @@ def sync(
 ) -> Sync:
     """Synchronise a table with a database behind CouchDB's HTTP: CouchDB, a PouchDB server, another reactdb.
 
-    Each side gets the revisions that it lacks, as they are; documents that were changed on both sides are in conflict on both,
-    with the same winner. It goes on from the last time with the same arguments.
+    Each side gets the revisions that it lacks, unchanged; documents that were changed on both sides are in conflict on both, with
+    the same winner. With the same arguments it continues where it ended last.
 
     Args:
-        table: Its name; one that is not there is made.
-        url: Of the other database, `http://user:password@host:5984/name`.
+        table: Its name; a missing table is made.
+        url: The other database, `http://user:password@host:5984/name`.
         push, pull: Send to it; fetch from it. Fetching comes first.
-        live: Return at once, and go on in two threads until `stop()`.
-        create: Make the other database where it is not there.
+        live: Return at once, and continue in two threads until `stop()`.
+        create: Make the other database if it is missing.
         selector, doc_ids, filter: At most one: a Mango selector, keys as `_id`, or the name `design/filter` of a function in the
-            source, with its `query_params`. What does not pass is not sent, also a deletion that has no fields.
-        removals: With one of these, a document that passes no longer is sent once more, where the source is a reactdb.
+            source, with its `query_params`. Rejected documents are not sent, nor is a deletion without fields.
+        removals: With one of these, a document that has left the selection is sent once more, if the source is a reactdb.
         skip_old_deletions: The first time, leave out deletions of documents that the other side never had.
-        resolve: Called with the winner and the list of the others of each fetched document that is in conflict, as CouchDB shows
-            them. What it returns takes their place, in one commit; None leaves them.
-        origin: What the log calls changes that are fetched; by default `url`, without its password.
+        resolve: Called for each fetched document in conflict, with the winner and the list of its other live leaves, in CouchDB's
+            form. Its result replaces them, in one commit; None changes nothing.
+        origin: The origin of fetched changes in the log; by default `url`, without its password.
         batch_size: Changes that are compared, copied and committed together.
-        retries: How often in a row to try again after an error of the connection or the server, with delays of 1 s to 60 s. None:
-            for ever, which is what live does.
-        auth: (user, password), where they are not in the URL.
+        retries: How many times in a row to try again after an error of the connection or the server, with delays of 1 s to 60 s.
+            None: for ever, which is the default of live.
+        auth: (user, password), if they are not in the URL.
         headers: Sent with each request, besides its own.
         on_progress: Called with a SyncProgress after each step, in the thread that made it.
 
@@ -189,9 +189,9 @@ def sync(
         A Sync: with `push` and `pull`, how far each got.
 
     Raises:
-        SyncFailed: It cannot be carried out; with `live`, `wait()` says so.
-        TableNotFound: There is nothing to send.
-        InvalidOption: One of the options cannot be.
+        SyncFailed: It has failed; with `live`, `wait()` raises it.
+        TableNotFound: There is no table to send.
+        InvalidOption: An option is wrong.
     """
     selection = _selection(selector, doc_ids, filter, query_params, removals)
     _check(push or pull, batch_size, resolve)
@@ -225,8 +225,8 @@ def check_remote(
     """See whether there is any use in synchronising with it.
 
     Args:
-        create: It may not be there yet.
-        retries: As for `sync`. None: asked once, and a server that does not answer now may do so later.
+        create: Make it if it is missing.
+        retries: As for `sync`. None: one request, and a server without an answer now may answer later.
 
     Raises:
         SyncFailed: httpx is not installed, or it refuses, or does not answer; InvalidOption: It is no URL of a database.
@@ -274,7 +274,7 @@ def _made(
             batch_size=batch_size,
             retries=retries,
             tell=tell,
-            # Fetching comes first, and would not find what sending makes.
+            # Fetching comes first, and would not find a database that sending makes.
             creates_source=direction == "pull" and wanted["push"],
             skip_old_deletions=skip_old_deletions,
         )
@@ -284,7 +284,7 @@ def _made(
 def _check(is_some: bool, batch_size: object, resolve: object) -> None:
     """
     Raises:
-        InvalidOption: One of them cannot be.
+        InvalidOption: An option is wrong.
     """
     if not is_some:
         raise InvalidOption("push or pull, or both: there is nothing to do")
@@ -306,7 +306,7 @@ def _selection(
     removals: bool,
 ) -> Subset:
     if sum(one is not None for one in (selector, doc_ids, filter)) > 1:
-        raise InvalidOption("one of selector, doc_ids and filter says which documents, not several")
+        raise InvalidOption("give only one of selector, doc_ids and filter")
     if selector is not None and not isinstance(selector, Mapping):
         raise InvalidOption(f"selector is a dict, not {shown_value(selector)}")
     if doc_ids is not None and not (

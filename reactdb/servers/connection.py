@@ -1,24 +1,26 @@
-"""Connection: one client over TCP, whatever protocol it speaks; and Conversation, which is all that a protocol has to bring.
+"""Connection: one client over TCP, in any protocol. Conversation: the part that each protocol supplies.
 
-A protocol is a subclass of Conversation: bytes in, requests out of them, bytes out. It has no socket, no thread, no clock and no
-limit but the size of a message. The connection asks it like this, one request after the other:
+A protocol is a subclass of Conversation: bytes in, requests out of them, bytes out. It has no socket, no thread, no clock, and no
+limit except the size of a message. The connection calls its methods in this order, one request after the other:
 
     receive(data)          bytes have come
-    next_request()         the next whole request, None if it needs more bytes; or LastAnswer, if they can be none
-    is_quick(request)      whether to carry it out on the loop, while all clients wait, or in a thread
-    answer(request)        carry it out; the bytes to send, perhaps none
-    poll()                 what has become ready without a request: asked after `wake` was called, or after `wait_s` seconds
-    close()                the client is gone; before that `cancel`, by which a request that still runs ends soon
+    next_request()         the next whole request, None if it needs more bytes; or LastAnswer, if no request can follow
+    is_quick(request)      whether to execute it on the loop, while all clients wait, or in a thread
+    answer(request)        execute it; the bytes to send, perhaps none
+    poll()                 bytes that are ready without a request: called after `wake`, or after `wait_s` seconds
+    close()                the client is gone; before that `cancel`, so that a running request ends soon
 
-What the connection sees to, for every protocol alike:
+The connection does this for every protocol:
 
-    back-pressure   Nothing is carried out for a client that has more than HIGH_WATER_BYTES to read, and nothing is read of a
-                    client that has sent `message_bytes` ahead. So a client that does not read is bounded, and its feeds drop.
-    slow clients    Each of these has a time limit: to be let in, to send a request, to read what was sent.
-    strangers       A client that is not let in is a stranger, of whom there are only so many; see `places`.
-    threads         Requests of one client are carried out one after the other; a long one blocks neither the loop nor others.
-    the end         A client that goes away cancels its request. `stop` carries out and answers what has been received. LastAnswer
-                    arrives also if the client is still sending (not over TLS: asyncio cannot close one direction of it).
+    back-pressure   While a client has more than HIGH_WATER_BYTES to read, none of its requests is executed; after it has sent
+                    `message_bytes` ahead, the connection stops reading. So a client that does not read uses bounded memory, and
+                    its feeds drop events.
+    slow clients    Authentication, sending a request and reading a reply each have a time limit.
+    strangers       A client before its authentication is a stranger. The number of strangers is limited; see `places`.
+    threads         Requests of one client are executed one after the other; a long request blocks neither the loop nor others.
+    the end         When a client disconnects, its request is cancelled. `stop` executes and answers all received requests.
+                    LastAnswer arrives also while the client is still sending (not over TLS: asyncio cannot close one direction of
+                    it).
 
 Rule of this file: all of it runs on the loop; only `wake` may be called by any thread. Numbers are in `limits`.
 """
@@ -42,7 +44,7 @@ __all__ = ["Connection", "Conversation", "LastAnswer"]
 HIGH_WATER_BYTES: Final = 1024 * 1024
 LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 4
 CLOSING_S: Final = 5.0
-"""How long a connection that is over waits for its client to read the last answer."""
+"""How long an ended connection waits for its client to read the last answer."""
 REQUESTS_IN_A_ROW: Final = 16
 """Quick requests of one client before others have their turn. Each takes up to a millisecond."""
 
@@ -56,18 +58,20 @@ class LastAnswer(Exception):
 
 
 class Conversation:
-    """One client's side of a protocol. Subclasses write `receive`, `next_request` and `answer`, and what they need of the rest.
+    """One client's side of a protocol. Subclasses write `receive`, `next_request` and `answer`, and the other methods if they
+    need them.
 
     Attributes:
-        is_admitted: Whether the client is let in. Until then `handshake_s` runs, and afterwards `message_s` for each request.
-        may_stay_outside: Whether each answer gives a client that is not let in the time of the handshake again: the connection by
-            which a MongoDB driver watches the server asks every ten seconds, and never proves who it is.
-        buffered_bytes: Bytes that have come and are in no request yet.
+        is_admitted: Whether the client is authenticated. Until then `handshake_s` runs, and afterwards `message_s` for each
+            request.
+        may_stay_outside: Whether each answer restarts the handshake's time for a client without authentication. A MongoDB driver
+            watches the server over such a connection: it sends a request every ten seconds, and never authenticates.
+        buffered_bytes: Received bytes that belong to no complete request yet.
         is_answering: Whether the last answer goes on, by `poll`, so that the next request has to wait.
         polls_heavily: Whether `poll` may compute something, and so needs a thread.
-        here: The address and port that the client has connected to. The connection sets it.
-        wait_s: Seconds until `poll` may have something without any `wake`; None if there is no such moment. Asked anew after
-            each use.
+        here: The server's address and port that the client uses. The connection sets it.
+        wait_s: Seconds until `poll` may have something without any `wake`; None if there is no such moment. The connection reads
+            it again after each use.
 
     Thread safety: one thread at a time, but for `receive` and `cancel`. `next_request`, `answer` and `poll` may raise LastAnswer;
     any other exception is logged and ends the connection.
@@ -91,32 +95,32 @@ class Conversation:
         return None
 
     def receive(self, data: bytes) -> None:
-        """Keep bytes that have come. Perhaps a request is still being carried out, in a thread."""
+        """Keep received bytes. A thread may still be executing a request."""
         raise NotImplementedError
 
     def next_request(self) -> Any:
-        """The next whole request, in a form of the protocol's own; None if its end has not come. The one before is answered."""
+        """The next whole request, in the protocol's own form; None if it is incomplete. The request before it is answered."""
         raise NotImplementedError
 
     def is_quick(self, request: Any) -> bool:
-        """Whether the request takes less than a millisecond and waits for nothing, as far as can be told at once."""
+        """Whether the request takes less than a millisecond and waits for nothing, as far as this is known at once."""
         return False
 
     def answer(self, request: Any) -> bytes:
-        """Carry out the request. Also called in a thread."""
+        """Execute the request. Also called in a thread."""
         raise NotImplementedError
 
     def poll(self) -> bytes:
-        """What has become ready; b"" if nothing has. If there is more than fits into one piece, call `wake` and give a part:
-        the rest is asked for when the client has read it."""
+        """The bytes that are ready; b"" if there are none. If there is more than one piece can hold, call `wake` and return a
+        part: the connection polls again when the client has read it."""
         return b""
 
     def farewell(self) -> bytes:
-        """What to send at last, because the server stops: what ends an answer that was under way."""
+        """The last bytes before the server stops: they complete an unfinished answer."""
         return b""
 
     def cancel(self) -> None:
-        """End the request that is being carried out, soon: nobody waits for its answer. Any thread may call it."""
+        """End the running request soon: its answer is not needed any more. Any thread may call it."""
 
     def close(self) -> None:
         """Let go of everything. Called in a thread, after the last request."""
@@ -136,7 +140,8 @@ class Connection(asyncio.Protocol):
         on_closed: Callable[[Connection], None],
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`converse` makes the conversation, from `wake` and the client's address; `places`: it has one already."""
+        """`converse` makes the conversation, from `wake` and the client's address; `places` has a place for this connection
+        already."""
         self._converse = converse
         self._workers = workers
         self._limits = limits
@@ -147,25 +152,25 @@ class Connection(asyncio.Protocol):
         self._conversation: Conversation | None = None
         self._opening: asyncio.Task[None] | None = None
         self._early = b""
-        # What a thread does for this client.
+        # The work of a thread for this client.
         self._job: Future[Any] | None = None
         # Whether `poll` may have something; any thread may set it.
         self._is_woken = False
         self._was_polled = False
         self._is_writing_paused = False
         self._is_reading_paused = False
-        # Whether all that has come is carried out, but for the beginning of a request.
+        # Whether all complete requests are executed, so that only the beginning of a request may be buffered.
         self._needs_bytes = True
         self._is_stopping = False
         self._is_ending = False
         self._is_lost = False
         self._is_stranger = True
-        # Whether it had to leave before asyncio has told it its transport.
+        # Whether the connection had to end before asyncio called `connection_made`.
         self._is_unwanted = False
         self._unread_bytes = 0
         # By name: handshake, message, write, wait, end.
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        # The moment at which `poll` may have something without any `wake`; the timer "wait" rings then, or earlier.
+        # The moment at which `poll` may have something without any `wake`; the timer "wait" runs out then, or earlier.
         self._due_at: float | None = None
 
     # -----------------------------------------------------------------------------------------------------------
@@ -200,7 +205,7 @@ class Connection(asyncio.Protocol):
             self.connection_lost(error if isinstance(error, OSError) else None)
             return
         if transport is None or transport.is_closing() or self._is_lost:
-            # The connection was aborted meanwhile, of which asyncio tells nobody in the middle of a handshake.
+            # The connection was aborted meanwhile. During a handshake asyncio does not report that.
             self.connection_lost(None)
             return
         self._transport = transport
@@ -224,12 +229,12 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         conversation = self._conversation
         if self._is_ending:
-            # What comes after the last answer is read away, because a reset would take the answer from the client.
+            # Bytes after the last answer are read and dropped, because a reset would take the answer from the client.
             return
         if self._is_stranger:
             self._places.touch(self)
         if conversation is None:
-            # The client has sent this right behind its TLS handshake, whose end `_open_tls` is about to hear of.
+            # The client sent these bytes directly after its TLS handshake, before `_open_tls` knows of the handshake's end.
             self._early += data
             return
         conversation.receive(data)
@@ -247,12 +252,12 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._is_writing_paused = False
         self._cancel_timer("write")
-        # Not here: asyncio, in the middle of writing, would notice a connection that is closed in this call twice.
+        # Not here: if the connection is closed in this call, asyncio, in the middle of writing, would notice it twice.
         self._loop.call_soon(self.advance)
 
     def eof_received(self) -> None:
-        """The client sends nothing more, so it counts as gone. asyncio closes, once what has been written is sent; a client that
-        does not read it does not hold the connection."""
+        """The client sends nothing more, so it counts as gone. asyncio closes the connection after it has sent the written bytes;
+        a client that does not read does not keep the connection open."""
         self._is_ending = True
         self._set_timer("end", CLOSING_S, self.abort)
 
@@ -266,7 +271,7 @@ class Connection(asyncio.Protocol):
         if self._conversation is None:
             self._on_closed(self)
             return
-        # A query that still runs in a thread ends when it next checks its budget.
+        # A query in a thread ends when it next checks its budget.
         self._conversation.cancel()
         if self._job is None:
             self._close_conversation()
@@ -299,7 +304,7 @@ class Connection(asyncio.Protocol):
         return self._job is None and not self._is_writing_paused and not self._is_ending
 
     def advance(self) -> None:
-        """Carry out what is due, until something has to be waited for: a thread, the client's reading, its next bytes."""
+        """Do all that is due, until the connection must wait: for a thread, for the client to read, or for its next bytes."""
         try:
             for _ in range(REQUESTS_IN_A_ROW):
                 if not self._may_go_on or self._conversation is None or not self._step(self._conversation):
@@ -311,8 +316,8 @@ class Connection(asyncio.Protocol):
             self._break_off()
 
     def tell(self) -> None:
-        """On the loop, when woken by another client's request: send what is ready. It is put off while the conversation is in use
-        or the client does not read."""
+        """On the loop, when another client's request woke this connection: send what is ready. This is delayed while the
+        conversation is in use or the client does not read."""
         conversation = self._conversation
         if conversation is None or not self._may_go_on:
             return
@@ -327,7 +332,7 @@ class Connection(asyncio.Protocol):
             self._break_off()
 
     def _step(self, conversation: Conversation) -> bool:
-        """Poll, or carry out one request. Whether more can be done at once. Polls and requests take turns."""
+        """Poll, or execute one request. Returns whether more can be done at once. Polls and requests take turns."""
         if self._is_woken and not self._was_polled:
             self._was_polled = True
             if conversation.polls_heavily:
@@ -339,7 +344,7 @@ class Connection(asyncio.Protocol):
         self._was_polled = False
         request = None if conversation.is_answering else conversation.next_request()
         if request is None:
-            # A server that stops has polled once more by now; it waits for no answer that goes on.
+            # A server that stops has polled once more by now; it does not wait for an answer that continues.
             goes_on = self._is_woken and not self._is_stopping
             if not goes_on:
                 self._await_more(conversation)
@@ -357,7 +362,7 @@ class Connection(asyncio.Protocol):
         return True
 
     def _poll(self, conversation: Conversation) -> None:
-        # The note goes before the look: what comes in between leaves another one.
+        # The note is removed before the poll: an event in between leaves another note.
         self._is_woken = False
         self._used(conversation, conversation.poll())
 
@@ -366,7 +371,7 @@ class Connection(asyncio.Protocol):
         self._job.add_done_callback(lambda job: self._on_loop(self._done, job))
 
     def _done(self, job: Future[bytes]) -> None:
-        """On the loop, when a thread has carried out a request."""
+        """On the loop, when a thread has executed a request."""
         self._job = None
         conversation = self._conversation
         assert conversation is not None
@@ -374,7 +379,7 @@ class Connection(asyncio.Protocol):
             self._close_conversation()
             return
         if self._is_ending:
-            # The client has gone, but not all that was written before has been sent.
+            # The client is gone, but the transport has not sent all written bytes.
             return
         try:
             self._used(conversation, job.result())
@@ -385,8 +390,8 @@ class Connection(asyncio.Protocol):
         self.advance()
 
     def _used(self, conversation: Conversation, data: bytes) -> None:
-        """Every use of the conversation ends here: its bytes are sent, and the next moment is noted at which it has something to
-        send without a request. Any use may change that moment, so it is asked for anew each time."""
+        """Every use of the conversation ends here: send its bytes, and note the next moment at which it has something to send
+        without a request. Any use may change that moment, so it is read again each time."""
         if data:
             self._transport.write(data)
         if self._is_stranger or not conversation.is_admitted:
@@ -397,13 +402,13 @@ class Connection(asyncio.Protocol):
             return
         self._due_at = due_at = self._loop.time() + wait_s
         timer = self._timers.get("wait")
-        # One that rings too early is left: most waits end before their time, and to set a timer for each would cost more than to
-        # hear one in vain now and then.
+        # A timer that is too early stays: most waits end before their time, and a new timer for each would cost more than a timer
+        # that runs out for nothing now and then.
         if timer is None or timer.when() > due_at:
             self._set_timer("wait", wait_s, self._due)
 
     def _see_who_it_is(self, conversation: Conversation, *, has_answered: bool) -> None:
-        """Take note where the client was let in, or has given that up."""
+        """Take note if the client was authenticated, or has given up."""
         if conversation.is_admitted:
             self._is_stranger = False
             self._places.admit(self)
@@ -428,7 +433,7 @@ class Connection(asyncio.Protocol):
         self.advance()
 
     def _await_more(self, conversation: Conversation) -> None:
-        """Nothing can be done until more bytes come, or somebody calls `wake`."""
+        """Nothing can be done until more bytes arrive, or `wake` is called."""
         if self._is_stopping:
             self._end(conversation.farewell())
             return
@@ -447,7 +452,7 @@ class Connection(asyncio.Protocol):
     # The end
 
     def stop(self) -> None:
-        """End when what has been received is answered and what is ready is sent. Nothing more is read."""
+        """End after all received requests are answered and all ready bytes are sent. Nothing more is read."""
         if self._is_stopping or self._is_ending:
             return
         self._is_stopping = self._is_woken = True
@@ -488,8 +493,8 @@ class Connection(asyncio.Protocol):
     # -----------------------------------------------------------------------------------------------------------
 
     def _see_whether_it_sends(self) -> None:
-        # Bytes that have come and were not looked at, because a feed was computed or the client did not read, may be the rest of
-        # the request. When they have been looked at, the time begins anew if they are not.
+        # Some received bytes may not be parsed yet, because a feed was computed or the client did not read. They may complete the
+        # request, so the time starts again if they do not.
         if self._needs_bytes:
             self._transport.abort()
 

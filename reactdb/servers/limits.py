@@ -1,6 +1,6 @@
-"""Limits: how much a client may use of a server, before and after it is let in.
+"""Limits: how much a client may use of a server, before and after its authentication.
 
-Rule of this file: numbers with their reasons. `connection` enforces them, and the budget of a query what is said of queries.
+Rule of this file: numbers with their reasons. `connection` enforces them, and the budget of a query the limits of queries.
 """
 
 from __future__ import annotations
@@ -17,28 +17,27 @@ MAY_BE_ZERO: Final = frozenset(("query_s", "query_bytes", "stop_s"))
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one server allows.
+    """The limits of one server.
 
     Attributes:
-        message_bytes: The size of one request, and of what a client may have sent ahead while a request is carried out. RethinkDB
-            has the same limit. Decoded, JSON takes up to twenty times as much.
-        connections: How many at a time. A further client gets an error and is disconnected; where there is TLS, it is only
-            disconnected.
-        strangers: How many of them may be strangers: connections whose client has not been let in yet. For one more, the stranger
-            is disconnected that has sent nothing for the longest time.
-        handshake_s: Seconds from connecting until the client is let in, however slowly its bytes come. A client of MongoDB's
-            protocol that has to prove who it is, and has not, has this time again after each answer.
-        message_s: Seconds from the first byte of a request to its last. A connection without any may stay silent for ever: a feed
-            does.
+        message_bytes: The size of one request, and of the bytes that a client may send ahead while a request is executed.
+            RethinkDB has the same limit. Decoded, JSON takes up to twenty times as much.
+        connections: How many at a time. A further client gets an error and is disconnected; with TLS it is only disconnected.
+        strangers: How many connections may be strangers: their clients are not authenticated yet. For a further stranger, the
+            longest silent stranger is disconnected.
+        handshake_s: Seconds from connecting until the client is authenticated, at any speed. A MongoDB client without the needed
+            authentication has this time again after each answer.
+        message_s: Seconds from the first byte of a request to its last. Between requests a connection may stay silent for ever,
+            as a feed does.
         write_s: Seconds that a client may read nothing while data waits to be sent to it.
-        query_s: Seconds that one request may be evaluated: a query, or a further batch of a stream. 0 for no limit. A feed that
-            waits evaluates nothing, so it may wait for ever.
-        query_bytes: Memory that one request may fill while it is evaluated. 0 for no limit. It is measured on Linux only.
-        queries: Requests that are evaluated at a time, each in a thread; others are queued. Python runs one thread at a time, so
-            more threads make nothing quicker, but they let short queries pass long ones.
+        query_s: Seconds of computing for one request: a query, or a further batch of a stream. 0 for no limit. A waiting feed
+            computes nothing, so it may wait for ever.
+        query_bytes: Memory that one request may fill while it is computed. 0 for no limit. It is measured on Linux only.
+        queries: Requests that are computed at a time, each in a thread; others are queued. Python runs one thread at a time, so
+            more threads make nothing faster, but short queries can pass long ones.
         streams: Open cursors and feeds of one connection. A feed takes about 10 kB and the contents of its queue.
-        stop_s: Seconds that a server which is stopped waits for requests that it has received, and for clients to read their
-            answers. 0 to wait for nothing.
+        stop_s: Seconds that a stopping server waits for received requests, and for clients to read their answers. 0 to wait for
+            nothing.
 
     Raises:
         InvalidOption: A limit is no number above zero; `query_s`, `query_bytes` and `stop_s` may be zero.

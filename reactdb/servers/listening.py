@@ -1,6 +1,6 @@
-"""Where a server listens: who can reach it there, a socket, and what the system says against it in a sentence.
+"""The listening side of a server: who can reach an address, a socket, and the system's errors as sentences.
 
-Rule of this file: addresses and sockets only; what is spoken there is others'.
+Rule of this file: addresses and sockets only, and no protocol.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reactdb.servers.users import Credentials
 __all__ = ["BACKLOG", "as_cannot_listen", "check_access", "check_path", "is_loopback", "listen"]
 
 BACKLOG: Final = 1_024
-"""Clients that the system lets wait until they are accepted. One more would try again only after a second."""
+"""Clients that wait in the system to be accepted. A further client would try again only after a second."""
 
 
 def is_loopback(host: object) -> bool:
@@ -36,10 +36,10 @@ def is_loopback(host: object) -> bool:
 
 
 def check_access(host: str, credentials: Credentials | None, *, allow_anonymous: bool) -> None:
-    """Check that a server lets nobody of another machine in who need not say who they are.
+    """Check that a server does not give other machines access without credentials.
 
     Args:
-        allow_anonymous: It is meant to.
+        allow_anonymous: Whether this is intended.
 
     Raises:
         InvalidOption: It would.
@@ -47,13 +47,13 @@ def check_access(host: str, credentials: Credentials | None, *, allow_anonymous:
     has_users = credentials is not None and credentials.has_password
     if not (has_users or allow_anonymous or is_loopback(host)):
         raise InvalidOption(
-            f"Listening on {host} lets others in: give credentials with a password, listen on 127.0.0.1, or allow everybody "
-            "with allow_anonymous=True."
+            f"Listening on {host} gives other machines access: give credentials with a password, listen on 127.0.0.1, "
+            "or allow everybody with allow_anonymous=True."
         )
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; `port` 0 takes any free one.
+    """A listening socket; `port` 0 takes any free port.
 
     Raises:
         CannotListen: The address is not this machine's, or the port is in use.
@@ -63,8 +63,8 @@ def listen(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
         )
         family, kind, protocol, _, address = found[0]
-        # asyncio sends at once (TCP_NODELAY) where the socket names its protocol, which one of `socket.create_server` does not:
-        # then the second half of an answer waited 40 ms for the client to confirm the first.
+        # asyncio sends at once (TCP_NODELAY) if the socket names its protocol. A socket of `socket.create_server` does not: then
+        # the second half of an answer waited 40 ms for the client to confirm the first.
         listening = socket.socket(family, kind, protocol)
         try:
             if os.name == "posix":
@@ -78,9 +78,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def check_path(path: str) -> None:
-    """Check that a Unix socket can be made at `path`, where one that nobody listens on may be.
+    """Check that a Unix socket can be made at `path`. A socket file without a listening process may be replaced.
 
-    asyncio would take the path from a server that listens there, which would then wait for clients in vain.
+    asyncio would take the path from a server in use, and that server would then wait for clients in vain.
 
     Raises:
         CannotListen: There is a server, or another file, or no socket can be made there.
@@ -105,10 +105,10 @@ def check_path(path: str) -> None:
 
 @contextmanager
 def as_cannot_listen(place: str, host: str, port: int | None = None) -> Iterator[None]:
-    """What the system raises within the block, as CannotListen.
+    """Turns the system's errors within the block into CannotListen.
 
     Args:
-        place: What is listened on, in words.
+        place: The place in words.
         host: The address, or the path of a Unix socket, which has no `port`.
     """
     try:

@@ -1,15 +1,15 @@
-"""Places: which connections of one port there are, and which one has to leave when there is no room for another.
+"""Places: the connections of one port, and the choice of the connection that has to leave when there is no room.
 
-A connection is a stranger until its client has proved who it is, or, where nobody has to, until it has sent what a client of the
-protocol sends first. Strangers have a share of the places only. When the share is used, the stranger leaves that has sent nothing
-for the longest time; so silent connections never keep a client out, however many of them there are. A known connection
-keeps its place, except while it says that it is idle, which only HTTP's do: their clients connect again by themselves.
+A connection is a stranger until its client is authenticated, or, without credentials, until it has sent the protocol's first
+message. Strangers have only a share of the places. When the share is used up, the longest silent stranger is closed; so silent
+connections, however many, never keep a client out. A known connection keeps its place, except while it is idle. Only HTTP has
+idle connections: their clients connect again by themselves.
 
     enter(one)     take a place, as a stranger; False: all places are taken by known connections
-    touch(one)     it has sent something
+    touch(one)     it has sent bytes
     admit(one)     it is known now
     estrange(one)  it is a stranger again
-    rest(one)      it is known, and may be closed where its place is needed; `admit` ends that
+    rest(one)      it is known, and may be closed if its place is needed; `admit` ends that
     leave(one)     it is gone
 
 Rule of this file: it counts. All of it is called on the loop, and costs the same however many connections there are.
@@ -33,16 +33,16 @@ class Places:
     """See the head of this file.
 
     Attributes:
-        most: How many connections there may be.
-        most_strangers: How many of them may be strangers.
-        is_closed: The port is closed: the system may still hand over connections that it had accepted before.
+        most: The limit of connections.
+        most_strangers: The limit of strangers among them.
+        is_closed: The port is closed: the system may still hand over connections that it accepted before.
     """
 
     def __init__(self, most: int, most_strangers: int) -> None:
         self.most: Final = most
         self.most_strangers: Final = min(most, most_strangers)
         self.is_closed = False
-        # Dicts keep an order: the connection that has sent nothing for the longest time is the first.
+        # Dicts keep an order: the longest silent connection is the first.
         self._strangers: dict[Occupant, None] = {}
         self._resting: dict[Occupant, None] = {}
         self._known: set[Occupant] = set()
@@ -55,7 +55,7 @@ class Places:
         return [*self._strangers, *self._resting, *self._known]
 
     def enter(self, one: Occupant) -> bool:
-        """Give a new connection a place. False: there is none for it."""
+        """Give a new connection a place. False: there is no place for it."""
         if len(self._strangers) >= self.most_strangers:
             self._evict(self._strangers)
         elif len(self) >= self.most:
@@ -93,7 +93,7 @@ class Places:
         self._known.discard(one)
 
     def _is_here(self, one: Occupant) -> bool:
-        """False for a connection that had to leave: it may still be about to end."""
+        """False for a connection that had to leave: it may not have ended yet."""
         return one in self._strangers or one in self._known or one in self._resting
 
     @staticmethod

@@ -1,12 +1,11 @@
-"""Scram: the server's side of SCRAM-SHA-256, by which a client proves that it knows a password without sending it.
+"""Scram: the server's side of SCRAM-SHA-256, with which a client proves a password without sending it.
 
     client-first   n,,n=user,r=nonce
     server-first   r=nonce and more,s=salt,i=iterations
     client-final   c=biws,r=...,p=proof
     server-final   v=signature
 
-How these texts are wrapped is the protocol's. An unknown user is led through the same exchange as a known one and is told the
-same at its end.
+The protocol wraps these texts. An unknown user gets the same exchange as a known user, and the same error at its end.
 
 Rule of this file: text in, text out.
 
@@ -31,14 +30,14 @@ class ScramFailed(Exception):
 
 
 class WrongPassword(ScramFailed):
-    """The user or the password is wrong; which one is not told."""
+    """The user or the password is wrong; the error does not say which."""
 
 
 class Scram:
     """One client's exchange: `first` with its first message, then `last` with its last.
 
     Attributes:
-        user: The name that the client gave; it is proven once `last` has returned.
+        user: The client's name; it is proven once `last` has returned.
     """
 
     def __init__(self, credentials: Credentials) -> None:
@@ -59,7 +58,7 @@ class Scram:
         if not nonce:
             raise ScramFailed("Invalid encoding: a nonce is missing.")
         self._user = self._credentials.find(fields.get("n", "").replace("=2C", ",").replace("=3D", "="))
-        # Not the name as it came: of two spellings that `find` takes for one user, the one whose password is proven counts.
+        # Not the client's spelling: if `find` takes two spellings for one user, the user of the proven password counts.
         self.user = self._user.name
         self._nonce = nonce + b64encode(secrets.token_bytes(18)).decode()
         salt = b64encode(self._user.salt).decode()
@@ -67,7 +66,7 @@ class Scram:
         return self._server_first
 
     def last(self, message: str) -> str:
-        """The answer to the client's last message, by which the server proves itself, too.
+        """The answer to the client's last message, with the server's own proof.
 
         Raises:
             ScramFailed; WrongPassword.

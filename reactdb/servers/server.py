@@ -1,8 +1,8 @@
-"""Server: one port of one protocol. `connection` has what happens on it.
+"""Server: one port of one protocol. `connection` handles each connection.
 
-Several servers run on one loop, which may be a thread's own (`in_thread`): so all ports of a process have one listening thread. A
-server that closes stops listening, answers what it has received, says goodbye and disconnects its clients. What is not done after
-`stop_s` seconds is cancelled.
+Several servers run on one loop, perhaps in a thread of its own (`in_thread`): so all ports of a process have one listening
+thread. A server that closes stops listening, answers all received requests, sends last bytes and disconnects its clients.
+Requests that take longer than `stop_s` seconds are cancelled.
 
 Rule of this file: it listens, counts, starts and stops. Methods are called on the loop, but for `in_thread`.
 """
@@ -31,11 +31,11 @@ ACCEPTING_ROUNDS = 8
 
 
 class Server:
-    """A port. `async with server: ...`, or `start` and `close`. Subclasses say what is spoken there: `converse` and `refusal`.
+    """A port. `async with server: ...`, or `start` and `close`. Subclasses supply the protocol: `converse` and `refusal`.
 
     Attributes:
-        host, port: Where it listens, once it does.
-        path: The Unix socket that it listens on in place of them, or None.
+        host, port: The address, after the start.
+        path: The Unix socket in place of them, or None.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Server:
         workers: Workers | None = None,
     ) -> None:
         """`port` 0 takes any free port; `path` is a Unix socket in place of both; `tls` comes from `tls_context`; `workers` are
-        those of the other servers on the loop, and its own by default."""
+        shared with the other servers on the loop, or its own by default."""
         self.host = host
         self.port = port
         self.path = path
@@ -69,7 +69,7 @@ class Server:
         raise NotImplementedError
 
     def refusal(self, sentence: str) -> bytes:
-        """The sentence as an error that a client understands before it has said anything."""
+        """The sentence as an error message that a client understands before its first message."""
         raise NotImplementedError
 
     @property
@@ -93,7 +93,7 @@ class Server:
         self.host, self.port = self._listening.sockets[0].getsockname()[:2]
 
     async def close(self) -> None:
-        """Stop listening and end every connection, within `limits.stop_s` and the time that a query takes to notice."""
+        """Stop listening and end every connection, within `limits.stop_s` and the time that a query needs to notice it."""
         if self._listening is not None:
             await self._accept_no_more(self._listening)
             self._listening.close()
@@ -117,8 +117,8 @@ class Server:
 
     @staticmethod
     async def _accept_no_more(listening: asyncio.Server) -> None:
-        """Let asyncio finish with the clients that it has accepted: it would drop their sockets, without closing them and
-        without a word to `Connection`, if the server closed meanwhile."""
+        """Let asyncio finish with accepted clients: if the server closed meanwhile, asyncio would drop their sockets without
+        closing them, and without a call of `Connection`."""
         loop = asyncio.get_running_loop()
         for listener in listening.sockets:
             with suppress(NotImplementedError):
@@ -140,8 +140,8 @@ class Server:
         )
         if not self._places.enter(connection):
             most = self.limits.connections
-            sentence = f"There are {most} connections already, which is as many as there can be."
-            # Nothing but TLS may be sent where TLS is spoken, and a handshake is what there is no room for.
+            sentence = f"There are {most} connections already, which is the limit."
+            # With TLS only TLS may be sent, and there is no room for a handshake.
             return TurnedAway(b"" if self.tls is not None else self.refusal(sentence))
         self._connections.add(connection)
         self._is_deserted.clear()
@@ -155,7 +155,7 @@ class Server:
 
 
 class TurnedAway(asyncio.Protocol):
-    """A connection that is told why there is no room for it, and closed."""
+    """A connection without a place: it receives the reason, and is closed."""
 
     def __init__(self, answer: bytes) -> None:
         self._answer = answer
@@ -187,7 +187,7 @@ def in_thread(*servers: AbstractAsyncContextManager[object]) -> Iterator[None]:
                 is_up.set()
             await stop.wait()
 
-    # `run` ends what requests are still under way, when the servers have stopped waiting for them.
+    # `run` ends the unfinished requests when the servers have stopped waiting for them.
     thread = threading.Thread(target=lambda: asyncio.run(main()), name="reactdb-servers", daemon=True)
     thread.start()
     is_up.wait()

@@ -1,6 +1,6 @@
 """TLS: a server's certificate and key, from files.
 
-Rule of this file: whatever is wrong with a file is one sentence that names it.
+Rule of this file: any problem with a file is one sentence with the file's name.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ __all__ = ["tls_context"]
 
 
 def tls_context(certificate: str | os.PathLike[str], key: str | os.PathLike[str]) -> ssl.SSLContext:
-    """The context of a server that speaks TLS 1.2 or newer.
+    """The context of a server with TLS 1.2 or newer.
 
     Args:
-        certificate: A PEM file with the certificate, followed by those of its issuers, if clients do not know them.
+        certificate: A PEM file with the certificate, and behind it its issuers' certificates, if clients do not know them.
         key: A PEM file with the private key, not encrypted.
 
     Raises:

@@ -1,13 +1,13 @@
-"""Credentials: who may use a server, with salted hashes in place of passwords.
+"""Credentials: the users of a server, with salted hashes in place of passwords.
 
-    python -m reactdb.servers.users FILE NAME       adds the user, or changes the password, which is asked for
+    python -m reactdb.servers.users FILE NAME       adds the user, or changes the password; it prompts for the password
 
-A line of the file is one user: the name, a colon, and what SCRAM-SHA-256 keeps instead of the password, as PostgreSQL writes it.
-Lines that are empty or begin with `#` say nothing. To remove a user, delete the line.
+A line of the file is one user: the name, a colon, and SCRAM-SHA-256's hash of the password, in PostgreSQL's form. Empty lines and
+lines that begin with `#` are ignored. To remove a user, delete the line.
 
     ann:SCRAM-SHA-256$100000:SALT$STORED_KEY:SERVER_KEY
 
-One hash serves every protocol: SCRAM compares proofs with it, and where a client sends its password, that is hashed again.
+One hash serves every protocol: SCRAM compares proofs with it, and a password from a client is hashed again.
 
 Rule of this file: no socket. A password is kept nowhere and is in no message.
 """
@@ -34,10 +34,10 @@ __all__ = ["Credentials", "User", "hmac_sha256"]
 
 MECHANISM: Final = "SCRAM-SHA-256"
 ITERATIONS: Final = 100_000
-"""For a hash that lies in a file: a guess costs a thief 30 ms. Each connection costs its client as much."""
+"""For a hash in a file: a guess costs a thief 30 ms. Each connection costs its client as much."""
 
 QUICK_ITERATIONS: Final = 4_096
-"""RFC 7677's least, for a hash that is only in memory: more would only slow connecting down."""
+"""RFC 7677's minimum, for a hash in memory only: more would only slow connecting down."""
 
 MAX_TEXT_CHARACTERS: Final = 1_024
 MAX_ITERATIONS: Final = 10_000_000
@@ -47,7 +47,7 @@ HASH_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A name, and what is kept instead of the password."""
+    """A name, and the hash of its password."""
 
     name: str
     iterations: int
@@ -59,7 +59,7 @@ class User:
     def of(cls, name: str, password: str, iterations: int = ITERATIONS) -> User:
         """
         Raises:
-            InvalidOption: A name or a password that is no text, too long, or one that UTF-8 cannot carry.
+            InvalidOption: A name or a password is no text, too long, or impossible in UTF-8.
         """
         for what, text in (("user", name), ("password", password)):
             # The message does not repeat it: it may be a password.
@@ -88,7 +88,7 @@ class User:
     def from_line(cls, line: str) -> User:
         """
         Raises:
-            ValueError: The line is not of that form.
+            ValueError: The line does not have that form.
         """
         name, _, rest = line.partition(":")
         mechanism, parameters, keys = rest.split("$")
@@ -96,7 +96,7 @@ class User:
         stored, server = (b64decode(part, validate=True) for part in keys.split(":"))
         is_known = mechanism == MECHANISM and 1 <= int(iterations) <= MAX_ITERATIONS
         if not (name and is_known and len(stored) == len(server) == HASH_BYTES):
-            raise ValueError("a line that is none of a user's")
+            raise ValueError("a line that is no user")
         return cls(name, int(iterations), b64decode(salt, validate=True), stored, server)
 
 
@@ -104,10 +104,10 @@ class Credentials:
     """The users of a server: by default `admin` without a password; `from_file` for several.
 
     Attributes:
-        has_password: Nobody is let in without one, as far as is known: of a file's users only hashes are.
+        has_password: Whether a password is needed, as far as is known: a file has only hashes of passwords.
 
     Raises:
-        InvalidOption: A name or a password that is no text, or one that UTF-8 cannot carry.
+        InvalidOption: A name or a password is no text, or impossible in UTF-8.
 
     Thread safety: any thread.
     """
@@ -121,12 +121,12 @@ class Credentials:
         """The users of a file.
 
         Raises:
-            InvalidOption: The file cannot be read, or names nobody, or a line is not one of a user; names the file and the line.
+            InvalidOption: The file cannot be read, or has no users, or a wrong line; the error names the file and the line.
         """
         found = read_users(Path(path))
         if not found:
             raise InvalidOption(
-                f"the file of users {path} names nobody; add one with `python -m reactdb.servers.users {path} NAME`"
+                f"the file of users {path} has no users; add one with `python -m reactdb.servers.users {path} NAME`"
             )
         credentials = cls.__new__(cls)
         credentials._keep(list(found.values()))
@@ -134,20 +134,20 @@ class Credentials:
         return credentials
 
     def _keep(self, users: list[User]) -> None:
-        # Names are found by a keyed hash, so how long that takes tells nothing about names that are similar. The key comes from
-        # the users: a stranger's salt stays the same over restarts, as a user's does.
+        # Names are found by a keyed hash, so the time of a search gives no hint about similar names. The key comes from the
+        # users, so that a stranger's salt stays the same over restarts, as a user's salt does.
         self._key = hashlib.sha256(b"".join(user.server_key for user in users)).digest()
         self._users = {self._place(user.name): user for user in users}
         self._iterations = users[0].iterations
         self._session_key = secrets.token_bytes(HASH_BYTES)
-        # Place of a user -> keyed hash of the password that was right. It saves those who send it with each request 30 ms.
+        # Place of a user -> keyed hash of the right password. It saves 30 ms if a client sends the password with each request.
         self._verified: dict[bytes, bytes] = {}
 
     def _place(self, name: str) -> bytes:
         return hmac_sha256(self._key, name.encode("utf-8", "replace"))
 
     def find(self, name: str) -> User:
-        """The user of that name. Of a stranger, one is made up: always the same, and without any password that would be right."""
+        """The user of that name. For an unknown name, a made-up user: always the same, and without any right password."""
         place = self._place(name)
         stranger = User(
             name,
@@ -159,8 +159,8 @@ class Credentials:
         return self._users.get(place, stranger)
 
     def is_right(self, name: str, password: str) -> bool:
-        """Whether this is the user's password, for protocols whose clients send it. The first time for a user it takes 30 ms, so
-        ask in a thread."""
+        """Whether this is the user's password, for protocols in which clients send it. The first time for a user it takes 30 ms,
+        so call it in a thread."""
         if self.was_right(name, password):
             return True
         user = self.find(name)
@@ -179,7 +179,7 @@ class Credentials:
 
 
 def derived(password: str, salt: bytes, iterations: int) -> tuple[bytes, bytes]:
-    """(the key by which a client's proof is checked, the key by which the server proves itself)."""
+    """(the key for checking a client's proof, the key for the server's own proof)."""
     salted = hashlib.pbkdf2_hmac("sha256", password.encode("utf-8", "replace"), salt, iterations)
     client_key = hmac_sha256(salted, b"Client Key")
     return hashlib.sha256(client_key).digest(), hmac_sha256(salted, b"Server Key")
@@ -219,9 +219,9 @@ def read_users(path: Path) -> dict[str, User]:
         try:
             user = User.from_line(line.rstrip())
         except (ValueError, Base64Error):
-            # The line is not repeated: somebody may have written a password there.
+            # The line is not repeated: it may contain a password.
             raise InvalidOption(
-                f"line {number} of the file of users {path} is none that `python -m reactdb.servers.users` writes"
+                f"line {number} of the file of users {path} is not in the form that `python -m reactdb.servers.users` writes"
             ) from None
         if user.name in found:
             raise InvalidOption(f"line {number} of the file of users {path} names {user.name} again")
@@ -232,7 +232,7 @@ def read_users(path: Path) -> dict[str, User]:
 def write_user(path: Path, user: User) -> bool:
     """Add the user to the file, or change the line. Whether the user is new. Other lines stay as they are.
 
-    A new file can be read by its owner only. The file is replaced whole, so a crash leaves the old one or the new one.
+    A new file can be read by its owner only. The file is replaced as a whole, so a crash leaves the old or the new file.
     """
     line = user.line()
     lines = []

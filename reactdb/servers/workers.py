@@ -1,6 +1,6 @@
-"""Workers: where requests are carried out: in threads, or at once on the loop.
+"""Workers: the execution of requests: in threads, or at once on the loop.
 
-Servers that share one loop share one of these: their queries take turns with each other, and a commit of one wakes feeds of all.
+Servers on one loop share a Workers: their queries take turns with each other, and a commit of one server wakes the feeds of all.
 
 Rule of this file: it knows functions, and neither bytes nor clients.
 """
@@ -25,18 +25,18 @@ class Wakeable(Protocol):
     """A connection, as far as workers know it."""
 
     def tell(self) -> None:
-        """Send what has become ready. Called on the loop."""
+        """Send the ready bytes. Called on the loop."""
 
     def advance(self) -> None:
-        """Go on with whatever is due. Called on the loop."""
+        """Continue with all due work. Called on the loop."""
 
 
 class Workers:
-    """Threads for requests, and what runs in them.
+    """Threads for requests, and their work.
 
     Attributes:
         crowd: The slow queries; they take turns.
-        jobs: What runs in a thread, or waits for one.
+        jobs: Work that runs in a thread, or waits for one.
 
     Thread safety: `wake` and `put_off` from any thread, all else on the loop.
     """
@@ -45,10 +45,10 @@ class Workers:
         self.crowd = Crowd()
         self.jobs: set[Future[Any]] = set()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="reactdb-server")
-        # The loop's thread while it carries out a request, and the connections that this request has woken.
+        # The loop's thread while it executes a request, and the connections that this request has woken.
         self._busy_thread: int | None = None
         self._woken: list[Wakeable] = []
-        # What is put off until that request is answered.
+        # Work that is delayed until that request is answered.
         self._put_off: deque[Callable[[], None]] = deque()
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
@@ -58,25 +58,25 @@ class Workers:
         return job
 
     def begin_on_loop(self) -> None:
-        """A request is carried out on the loop, up to `end_on_loop`."""
+        """A request is executed on the loop, up to `end_on_loop`."""
         self._busy_thread = threading.get_ident()
 
     def end_on_loop(self) -> None:
-        """It was, and its answer is sent. What was put off is done, and whom the request has woken is told now, before the loop's
-        next turn: the commit is known to be done, and nobody waits for a thread."""
+        """The request's answer is sent. Now do the delayed work, and notify the woken connections before the loop's next turn:
+        the commit is complete, and no thread is needed."""
         while self._put_off:
             try:
                 self._put_off.popleft()()
             except Exception:
-                logger.exception("what a request has left to be done after it has failed")
+                logger.exception("delayed work after a request has failed")
         self._busy_thread = None
         woken, self._woken = self._woken, []
         for connection in woken:
             connection.tell()
 
     def put_off(self, work: Callable[[], None]) -> bool:
-        """Have this done when the request that this thread carries out on the loop has been answered. False: it carries out none
-        there. Any thread may call it, also inside a commit."""
+        """Do this work after the answer of the request that this thread executes on the loop. False: it executes none there. Any
+        thread may call it, also inside a commit."""
         if self._busy_thread != threading.get_ident():
             return False
         self._put_off.append(work)

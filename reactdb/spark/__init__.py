@@ -5,31 +5,31 @@
     with reactdb.spark.session("report") as spark:
         games = spark.read.format("reactdb").option("table", "games").load("arena.db")
 
-What Spark calls, and what is asked for:
+Spark's calls and the options:
 
     source                             the data source; it hands each call to one of the modules below
-    environment, shipping              what Spark needs beside reactdb; the package for its workers
+    environment, shipping              Spark's requirements; the package for its workers
     options, write_options             a read's and a write's options as values
 
 Reading:
 
-    fleet                              the files that a path means, each pinned to one state
-    partitions                         the ranges of files that one task reads
-    inference, schema                  which type holds a sample; which columns a read has
+    fleet                              the files of a path, each pinned to one state
+    partitions                         the ranges of files for one task
+    inference, schema                  a type for a sample; the columns of a read
     keys, variant, columns, documents  keys, values and documents as Arrow arrays
     snapshot, changes                  documents as of one seq; the log as rows
-    change_plan, positions, stream     slices of the log; how far a stream has come; streaming
+    change_plan, positions, stream     slices of the log; the position of a stream; streaming
 
 Writing:
 
-    row_documents, whole_documents     rows as the documents that are stored
-    staging, handles, write            what tasks wrote, kept until the commit; the database that stays open; the commit
+    row_documents, whole_documents     from rows to documents
+    staging, handles, write            the tasks' documents until the commit; the open database; the commit
 
 From the log to Parquet:
 
-    reach                              how far the files go, and how far each was read
+    reach                              the newest and the read position of each file
     parts                              a folder of Parquet that grows by whole parts
-    rows, queries, pipelines           change rows; what is asked of them; the pipelines
+    rows, queries, pipelines           change rows; queries of them; the pipelines
 
 Rule of this package: it stands on the store's read side and never on feeds; importing it imports nothing of pyspark.
 """
@@ -49,7 +49,7 @@ __all__ = ["check", "register", "session", "set_interpreter"]
 def register(spark: SparkSession) -> None:
     """Make the format `reactdb` known to a session. Doing it twice does nothing.
 
-    A session finds the format by itself if it can import the package `pyspark_reactdb`, which comes with reactdb.
+    A session finds the format by itself if it can import the package `pyspark_reactdb`, a part of reactdb.
 
     Raises:
         SparkUnavailable: pyspark or pyarrow is missing or too old.

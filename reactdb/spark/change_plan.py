@@ -17,7 +17,7 @@ from reactdb.store.snapshot import Snapshot
 
 
 def change_slices(options: Options, pins: Iterable[Pin]) -> list[ChangeSlice]:
-    """For each file one slice with the changes that the options ask for; no slice for a file that has none of them.
+    """For each file a slice with the requested changes; no slice for a file without such changes.
 
     Raises:
         HistoryLost: Compaction has removed some of them, and `failOnDataLoss` is not false.
@@ -46,7 +46,7 @@ def slice_of(pin: Pin, since: int, until: int) -> ChangeSlice | None:
 
 
 def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
-    """The seq after which a read begins: by default, the one before the first change that is left."""
+    """The exclusive lower seq of a read: by default, before the first change that is left."""
     if options.ranges is not None:
         since = range_of(options, pin)[0]
         if since < pin.oldest and options.fail_on_data_loss:

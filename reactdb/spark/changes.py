@@ -64,8 +64,8 @@ class ChangeRows:
     """Slices of the log as batches of one schema. Each executor creates its own.
 
     Args:
-        schema: The columns that are wanted, in any order.
-        is_inferred: The schema comes from `schema.infer`, so a field that it lacks does not fit.
+        schema: The wanted columns, in any order.
+        is_inferred: The schema comes from `schema.infer`, so a field that is missing in it is a misfit.
 
     Raises:
         InvalidOption: It has an unknown column, or a column of a wrong type.
@@ -91,7 +91,7 @@ class ChangeRows:
         """Record batches of all changes of these slices, in order.
 
         Raises:
-            HistoryDiverged: A file is not the one that was planned for.
+            HistoryDiverged: A file is not the planned one.
             HistoryLost: Compaction has removed changes since the plan was made.
             SchemaMismatch: With FAILFAST.
             CorruptDatabase.
@@ -175,10 +175,10 @@ class ChangeRows:
         return _fixed(field, options.shape)
 
     # -----------------------------------------------------------------------------------------------------------
-    # Delta's shape has one row for each image
+    # Delta's shape has a row per image
 
     def _field_columns(self) -> DocumentColumn:
-        """The columns of the documents' fields, or the one column of whole documents."""
+        """The columns of the documents' fields, or the single column of whole documents."""
         fixed = CHANGE_COLUMNS["delta"]
         for field in self._schema.fields:
             if field.name in fixed:
@@ -236,7 +236,7 @@ class ChangeRows:
 
 
 def _fixed(field: spark.StructField, shape: str) -> Fill:
-    """The function that fills a column which does not depend on the documents' fields."""
+    """The function that fills a column without documents' fields."""
     name = field.name
     if name == "ts":
         check_type(field, spark.TimestampType)

@@ -1,16 +1,16 @@
 """Columns: Python values of documents as Arrow arrays of Spark's types, strictly.
 
-Arrow itself turns 1.5 into 1, True into 1.0 and bytes into text without a warning. So this file lists the exact Python types that
-each Spark type takes, and anything else is a `Misfit`, which names the place. The check is cheap, because it is made for a whole
-column at once: `set(map(type, values))` costs 20 ns a value.
+Arrow itself turns 1.5 into 1, True into 1.0 and bytes into text without a warning. So this file lists the exact Python types for
+each Spark type, and anything else is a `Misfit` with the place. The check is cheap, because it is made for a whole column at
+once: `set(map(type, values))` costs 20 ns a value.
 
     Spark type          takes
     ------------------  ----------------------------------------------------------------------------------------------
     BOOLEAN             bool
     BIGINT and smaller  int within the type's range
-    DOUBLE              float, and int where that is exact (up to 2^53 and some beyond)
-    FLOAT               float that 32 bits hold exactly, int the same
-    DECIMAL(p, s)       Decimal and int that p digits, s of them after the point, hold exactly
+    DOUBLE              float, and int if that is exact (up to 2^53 and some beyond)
+    FLOAT               float and int that are exact in 32 bits
+    DECIMAL(p, s)       Decimal and int that are exact in p digits, s of them after the point
     STRING              str unchanged; UUID and all others as `reactdb.json.plain_text` writes them
     BINARY              bytes
     DATE                date
@@ -22,8 +22,7 @@ column at once: `set(map(type, values))` costs 20 ns a value.
     ARRAY               list
     VARIANT             everything, see `variant`
 
-Rule of this file: one column at a time, in chunks of some thousand values. `documents` decides what happens to a row that
-does not fit.
+Rule of this file: one column at a time, in chunks of some thousand values. `documents` decides about rows that do not fit.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ MILLISECONDS, MICROSECONDS = pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC"
 
 
 class Misfit(Exception):
-    """A value that the column's type does not take. `path` leads to it from the column."""
+    """A value that does not fit the column's type. `path` leads to it from the column."""
 
     def __init__(self, reason: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(reason)
@@ -77,7 +76,7 @@ class Column:
         """The array of these values.
 
         Raises:
-            Misfit: One of them does not fit.
+            Misfit: A value does not fit.
         """
         raise NotImplementedError
 
@@ -90,7 +89,7 @@ class Column:
         return value
 
     def refused(self, values: Sequence[Any], is_taken: Callable[[Any], bool]) -> Misfit:
-        """The misfit that names the first value that is not taken."""
+        """The misfit for the first value that is not taken."""
         for value in values:
             if not is_taken(value):
                 return Misfit(f"{shown(value, 80)} is not {self.name}")
@@ -100,7 +99,7 @@ class Column:
         """The types of the values.
 
         Raises:
-            Misfit: One of them is not in `taken` (None: all are taken), or is null where there may be none.
+            Misfit: A value's type is not in `taken` (None: all are taken), or a value is null in a column without nulls.
         """
         kinds = set(map(type, values))
         if taken is not None and not kinds <= taken:
@@ -111,7 +110,7 @@ class Column:
 
 
 class Scalar(Column):
-    """A type of single values, which Arrow converts from the Python types in `taken`."""
+    """A type of single values. Arrow converts them from the Python types in `taken`."""
 
     def __init__(self, type_: spark.DataType, taken: tuple[type, ...], *, nullable: bool = True) -> None:
         super().__init__(type_, nullable=nullable)
@@ -133,7 +132,7 @@ class Scalar(Column):
 
 
 class Float(Scalar):
-    """A float of 32 bits. Values that it does not hold exactly are refused, which Arrow would round."""
+    """A float of 32 bits. Inexact values are refused, because Arrow would round them."""
 
     def convert(self, values: Sequence[Any]) -> Any:
         exact = Scalar.convert(DOUBLE, values)
@@ -162,7 +161,7 @@ class Text(Column):
     """STRING: strings unchanged, anything else as text.
 
     Args:
-        is_strict: It was inferred from strings, UUIDs, times of day and registered types, so that any other value is a misfit.
+        is_strict: It was inferred from strings, UUIDs, times of day and registered types, so any other value is a misfit.
     """
 
     def __init__(self, type_: spark.DataType, *, nullable: bool = True, is_strict: bool = False) -> None:
@@ -204,7 +203,7 @@ class Struct(Column):
     """STRUCT, made from dicts.
 
     Args:
-        is_complete: A field that the type does not name is a misfit. False if the user has chosen the fields.
+        is_complete: A field that is missing in the type is a misfit. False if the user has chosen the fields.
     """
 
     def __init__(self, type_: spark.StructType, *, nullable: bool = True, is_complete: bool = False) -> None:
@@ -235,7 +234,7 @@ class Struct(Column):
         )
 
     def arrays(self, documents: Sequence[dict[str, Any]]) -> list[Any]:
-        """One array for each field of these dicts, of which none is null."""
+        """An array for each field of these dicts, without None among the dicts."""
         if self.is_complete and not self._known.issuperset(set().union(*documents)):
             raise self._unknown(documents)
         columns = [[document.get(name) for document in documents] for name in self.names]
@@ -302,7 +301,7 @@ class MapColumn(Column):
             items = self.value.convert(flat)
         except Misfit as misfit:
             raise misfit.within(0) from None
-        # MapArray.from_arrays takes no mask, and it cannot mark nulls in offsets that were made elsewhere.
+        # MapArray.from_arrays takes no mask, and it cannot mark nulls in foreign offsets.
         entries = pa.StructArray.from_arrays(
             [keys, items], fields=[self.arrow.key_field, self.arrow.item_field]
         )
@@ -322,7 +321,7 @@ class Void(Column):
 
 
 def offsets_of(values: Sequence[Any]) -> Any:
-    """The positions at which each list or dict of a flattened column begins, and the last one ends."""
+    """The begin of each list or dict in a flattened column, and the end of the last."""
     offsets = [0]
     end = 0
     for value in values:
@@ -333,14 +332,14 @@ def offsets_of(values: Sequence[Any]) -> Any:
 
 
 def nulls_of(values: Sequence[Any]) -> Any:
-    """The mask of the values that are null; None if no value is."""
+    """The mask of null values; None if no value is null."""
     if NONE not in set(map(type, values)):
         return None
     return pa.array([value is None for value in values], pa.bool_())
 
 
 def placed(array: Any, values: Sequence[Any]) -> Any:
-    """An array of the values that are not None, with nulls inserted for those that are."""
+    """An array of all values, with nulls in place of None; `array` has the others."""
     if len(array) == len(values):
         return array
     if not len(array):
@@ -366,11 +365,11 @@ def _is_said_as_text(kind: type) -> bool:
     return kind in _SAID_AS_TEXT or is_registered(kind)
 
 
-# Marks, in a field's metadata, a STRING that inference chose because no other type holds its values, or because it saw none.
+# Marks, in a field's metadata, a STRING that inference chose because no other type fits its values, or because it saw none.
 ANYTHING = "reactdb.anything"
 DOUBLE = Scalar(spark.DoubleType(), (float, int))
 
-# Spark type -> the Python types that it takes. With exactly these types, Arrow converts without loss.
+# Spark type -> its Python types. With exactly these types, Arrow converts without loss.
 SCALARS: tuple[tuple[type[spark.DataType], tuple[type, ...]], ...] = (
     (spark.BooleanType, (bool,)),
     (spark.ByteType, (int,)),

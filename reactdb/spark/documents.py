@@ -1,12 +1,12 @@
-"""Documents: columns of encoded documents as Arrow arrays, and what happens to those that do not fit.
+"""Documents: columns of encoded documents as Arrow arrays, and the treatment of documents that do not fit.
 
 A page of documents is decoded in one call and converted to arrays as a whole. If that fails, the page is cut into smaller and
-smaller parts, until a few documents are left that are converted one by one. So a document that does not fit costs about as much
-as reading its page once more. Then the mode decides, as it does in Spark's own sources:
+smaller parts, until a few documents are left, and these are converted one by one. So a document that does not fit costs about as
+much as reading its page once more. Then the mode decides, as in Spark's own sources:
 
-    PERMISSIVE      what does not fit is null, and the column for it (`_corrupt`) says what was there, and why
+    PERMISSIVE      the value is null, and the column for misfits (`_corrupt`) has the value and the reason
     DROPMALFORMED   the row is left out
-    FAILFAST        SchemaMismatch, which names the document and the place
+    FAILFAST        SchemaMismatch, with the document and the place
 
 Rule of this file: it knows bytes and columns. `changes` and `snapshot` read them.
 """
@@ -32,8 +32,8 @@ from reactdb.values.codec import decode
 from reactdb.values.extension_types import read_extension
 
 ARRAY_32 = b"\xdd"
-# The number of parts that a page is cut into which does not fit. With eight, one document in 2,000 is found in three steps, which
-# read the page, an eighth of it and a 64th of it in vain; with two parts, twice as much would be read in vain.
+# The number of parts into which a failing page is cut. With eight, one bad document in 2,000 is found in three steps, which read
+# the page, an eighth of it and a 64th of it in vain; with two parts, twice as much would be read in vain.
 PARTS = 8
 # So few documents are converted one by one, because a call for them together costs as much.
 FEW = 4
@@ -41,7 +41,7 @@ Value = TypeVar("Value")
 
 
 def decode_many(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
-    """The documents of these bytes, whose checksums were verified. It takes two thirds of the time of decoding one by one, and a
+    """The documents of these bytes, with verified checksums. It takes two thirds of the time of decoding one by one, and a
     third with msgspec.
 
     Raises:
@@ -53,7 +53,7 @@ def decode_many(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
             return found  # type: ignore[no-any-return]
     except Exception:
         pass
-    # One of them is wrong, and decoding them one by one raises the right error.
+    # A document is wrong, and decoding them one by one raises the right error.
     return [decode(body) for body in bodies]
 
 
@@ -117,7 +117,7 @@ def without_collector() -> Iterator[None]:
 
 
 class Rows:
-    """Collects the rows of one chunk that did not fit.
+    """Collects the misfit rows of one chunk.
 
     Attributes:
         reasons: Number of the row -> the text of the column for misfits, in JSON.
@@ -133,7 +133,7 @@ class Rows:
 
 
 class DocumentColumn:
-    """A column that is made from encoded documents, according to its Spark type.
+    """A column of encoded documents, according to its Spark type.
 
     STRUCT, MAP and VARIANT are decoded; STRING is JSON text; BINARY has the bytes as they are stored.
 
@@ -154,10 +154,10 @@ class DocumentColumn:
     def of_schema(
         schema: spark.StructType, options: Options, mode: str, others: Sequence[str], *, is_complete: bool
     ) -> DocumentColumn:
-        """All columns of a read that come from its documents: one for each field, or the one column `document`.
+        """All columns of a read that come from its documents: a column per field, or the single column `document`.
 
         Args:
-            others: The names of the columns that come from elsewhere.
+            others: The names of columns with another source.
 
         Raises:
             InvalidOption: Documents are read in one piece, and the schema has another column.
@@ -197,7 +197,7 @@ class DocumentColumn:
         return placed(made, bodies)
 
     def arrays(self, bodies: Sequence[bytes], rows: Rows, describe: Callable[[int], str]) -> list[Any]:
-        """One array for each field of the documents."""
+        """An array for each field of the documents."""
         assert isinstance(self.column, Struct)
         return self._arrays(bodies, range(len(bodies)), rows, describe) if self.column.names else []
 
@@ -208,7 +208,7 @@ class DocumentColumn:
         rows: Rows,
         describe: Callable[[int], str],
     ) -> list[Any]:
-        """The arrays of the documents of these rows, with null in place of what does not fit."""
+        """The arrays of the documents of these rows, with null in place of misfits."""
 
         def attempt(part: Sequence[bytes]) -> list[Any] | None:
             if self._columns is not None:
@@ -234,7 +234,7 @@ class DocumentColumn:
         return fitted(bodies, attempt, mended, self._made)
 
     def _made(self, documents: Sequence[Any]) -> list[Any]:
-        """The arrays of decoded documents: for a STRUCT one for each field, otherwise the one of the column."""
+        """The arrays of decoded documents: for a STRUCT an array per field, otherwise the column's array."""
         column = self.column
         if isinstance(column, Struct) and column.names:
             return column.arrays(documents)
@@ -255,7 +255,7 @@ class DocumentColumn:
         return column_decoder(column.names, is_complete=column.is_complete)
 
     def _quick_arrays(self, bodies: Sequence[bytes]) -> list[Any] | None:
-        """The arrays of the fields if all documents fit; None if some may not, so that they must be decoded to dicts."""
+        """The arrays of the fields if all documents fit; None if some may not, and have to be decoded to dicts."""
         assert isinstance(self.column, Struct)
         assert self._columns is not None
         try:
@@ -270,12 +270,12 @@ def fitted(
     mended: Callable[[int, Value], Any],
     make: Callable[[Sequence[Any]], list[Any]],
 ) -> list[Any]:
-    """The arrays of many values, of which a few may not fit.
+    """The arrays of many values, also if a few do not fit.
 
     Args:
-        attempt: Makes the arrays of some values; returns None if one of them does not fit.
-        mended: Takes the place and the value, and returns a value that fits.
-        make: Makes the arrays of values that fit.
+        attempt: Makes the arrays of some values; returns None if a value does not fit.
+        mended: Takes the place and the value, and returns a fitting value.
+        make: Makes the arrays of fitting values.
     """
 
     def pieces(first: int, part: Sequence[Value]) -> Iterator[list[Any]]:
@@ -296,7 +296,7 @@ def fitted(
 def value_array(
     name: str, column: Column, values: Sequence[Any], mode: str, rows: Rows, describe: Callable[[int], str]
 ) -> Any:
-    """The array of values that are not documents, such as keys; values that do not fit are treated in the same way."""
+    """The array of values that are not documents, such as keys; misfits are treated in the same way."""
 
     def attempt(part: Sequence[Any]) -> list[Any] | None:
         try:

@@ -1,4 +1,4 @@
-"""The environment: what Spark needs beside reactdb, and the error messages for what is missing.
+"""The environment: Spark's requirements beside reactdb, and the error messages if one is missing.
 
 Rule of this file: pyspark is imported when a session is made, and not before.
 """
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 OLDEST_PYSPARK, NEXT_PYSPARK, OLDEST_PYARROW, OLDEST_JAVA = (4, 2), (5,), (17,), 17
 INSTALL = "pip install 'reactdb[spark]'"
-# Python workers and the driver run the interpreter that these name, or else whatever `python3` is on the path. If a virtual
-# environment is not activated, that one lacks reactdb.
+# Python workers and the driver run these interpreters, or else any `python3` on the path. Without an activated virtual
+# environment, that interpreter lacks reactdb.
 INTERPRETERS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
 
 def check(*, with_java: bool = True) -> None:
-    """Check that everything that Spark needs is installed.
+    """Check that all of Spark's requirements are installed.
 
     Raises:
-        SparkUnavailable: Something is missing or too old. The message says in one sentence what to install.
+        SparkUnavailable: Something is missing or too old. The message has the command that installs it.
     """
     check_package("pyspark", OLDEST_PYSPARK, NEXT_PYSPARK)
     check_package("pyarrow", OLDEST_PYARROW, None)
@@ -55,7 +55,7 @@ def check_package(name: str, oldest: tuple[int, ...], next_: tuple[int, ...] | N
 
 
 def check_java() -> None:
-    """Check that there is a Java that Spark runs on."""
+    """Check that there is a Java for Spark."""
     java = find_java()
     if java is None:
         raise SparkUnavailable(
@@ -129,10 +129,10 @@ def session(
 ) -> Iterator[SparkSession]:
     """A quiet Spark session with the data source registered. It is stopped at the end of the block.
 
-    If a session is already running, that one is used; its configuration is not changed, and it is not stopped.
+    If a session is already running, it is used; its configuration is not changed, and it is not stopped.
 
     Args:
-        app_name: The name that Spark's pages show.
+        app_name: The name in Spark's pages.
         master: Where to run; None: where the environment says, or else on all cores of this machine.
         config: Spark's settings.
 

@@ -97,7 +97,7 @@ def pinned(options: Options) -> list[Pin]:
 
 
 def pin_of(path: str, options: Options) -> Pin:
-    """One file as it is now."""
+    """The present state of one file."""
     with opened(path, options) as engine:
         return exports.pin(engine)
 
@@ -115,7 +115,7 @@ def seen(path: str, options: Options) -> Iterator[Snapshot]:
 
 
 def is_one_file(paths: Sequence[str]) -> bool:
-    """Whether the path names one file, so that rows need no column that says which file they are from."""
+    """Whether the path names one file, so that rows need no column with their file."""
     return (
         len(paths) == 1
         and not os.path.isdir(plain_path(paths[0]))

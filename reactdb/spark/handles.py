@@ -1,9 +1,9 @@
 """Handles: a commit leaves the database open for the next commit.
 
-Every opening that writes adds an epoch, a row that stays in the file. A stream may commit once a second for months, in worker
+Every opening for writes adds an epoch, a row that stays in the file. A stream may commit once a second for months, in worker
 processes that Spark reuses, so a handle stays open for a while after its use. That also saves the time of opening.
 
-Rule of this file: a handle is used by one commit at a time, and a handle that has failed is not used again.
+Rule of this file: a handle is used by one commit at a time, and is not used again after an error.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 import reactdb
 from reactdb.database import Database
 
-# Batches of a stream that has something to do follow each other within a second or two. A longer
-# time would also keep the file open for longer when it is to be removed or replaced.
+# Batches of a busy stream follow each other within a second or two. A longer time would also keep the file open for longer when
+# it is to be removed or replaced.
 LINGERS_S = 5.0
 
 _lock = threading.Lock()
@@ -26,7 +26,7 @@ _idle: dict[tuple[Any, ...], tuple[Database, threading.Timer]] = {}
 
 @contextmanager
 def lingering(path: str, **options: Any) -> Iterator[Database]:
-    """A handle as `reactdb.connect` gives it, which stays open for `LINGERS_S` after its use."""
+    """A handle of `reactdb.connect` that stays open for `LINGERS_S` after its use."""
     name = (path, *sorted(options.items()))
     with _lock:
         kept = _idle.pop(name, None)
@@ -47,13 +47,13 @@ def lingering(path: str, **options: Any) -> Iterator[Database]:
         _idle[name] = db, timer
     timer.start()
     if before is not None:
-        # Two queries committed at the same time, so there are two handles; one is enough.
+        # Two queries committed at the same time, so there are two handles; a single handle is enough.
         before[1].cancel()
         before[0].close()
 
 
 def close(name: tuple[Any, ...]) -> None:
-    """Close a handle that was not used again."""
+    """Close an idle handle."""
     with _lock:
         kept = _idle.pop(name, None)
     if kept is not None:

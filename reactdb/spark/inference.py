@@ -1,4 +1,4 @@
-"""Inference: the Spark type that holds every value of a sample.
+"""Inference: a Spark type for every value of a sample.
 
 The types of each field are collected first and decided on at the end, so the order of the documents does not matter:
 
@@ -15,7 +15,7 @@ The types of each field are collected first and decided on at the end, so the or
     nothing but null, {} or []        STRING, which takes anything, as text; for [], an array of STRING
     any other combination             a conflict: VARIANT, or STRING with option conflicts=string
 
-Rule of this file: values in, types out. The caller tells the user of conflicts.
+Rule of this file: values in, types out. The caller reports conflicts to the user.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SIMPLE: dict[frozenset[type], spark.DataType] = {
 
 @dataclass(slots=True)
 class Seen:
-    """The values that were seen in one place of the documents.
+    """The values at one place of the documents.
 
     Attributes:
         kinds: Their Python types, without None.
@@ -104,7 +104,7 @@ class Seen:
 
 @dataclass(slots=True)
 class Conflict:
-    """A field whose values have no type in common."""
+    """A field whose values have no common type."""
 
     path: str
     kinds: tuple[str, ...]
@@ -170,7 +170,7 @@ class Inference:
 
 
 def is_unseen(seen: Seen) -> bool:
-    """Whether nothing but nulls, {} and [] was seen, so that STRING stands for an unknown type."""
+    """Whether there were only nulls, {} and [], so that STRING stands for an unknown type."""
     if seen.kinds == {list}:
         return seen.element is None or is_unseen(seen.element)
     return not seen.kinds or (seen.kinds == {dict} and not seen.fields)
@@ -190,7 +190,7 @@ def _number(kinds: frozenset[type], seen: Seen) -> spark.DataType | None:
 
 
 def scalar_type(values: Iterable[Any]) -> spark.DataType:
-    """The type that holds these values, keys for example; STRING if they have none in common."""
+    """The type for these values, keys for example; STRING if they have no common type."""
     inference = Inference(spark.StringType())
     inference.add({"value": value} for value in values)
     fields = inference.fields()

@@ -1,7 +1,7 @@
 """Keys: primary keys, many at once, from their collation bytes.
 
-Most tables have keys of one kind, whole numbers or strings. Such keys are decoded together, in a fifth of the time that decoding
-them one by one takes. A column of strings is made without a Python object for each key, in a quarter of that time.
+Most tables have only whole numbers or only strings as keys. Such keys are decoded together, in a fifth of the time for decoding
+them singly. A column of strings is made without a Python object for each key, in a quarter of that time.
 
 Rule of this file: `collation.key_value` decodes all other keys.
 """
@@ -22,7 +22,7 @@ from reactdb.values.collation import key_value
 NUMBER, STRING, EXACT = 0x30, 0xF0, 0x80
 _doubles = struct.Struct(">xdx").iter_unpack
 NUMBER_BYTES = 10
-# An escaped zero byte inside a text; the end of one text with the tag of the next.
+# An escaped zero byte inside a text; the end of a text with the tag of the next.
 ZERO, BETWEEN = b"\x00\xff", b"\x00\x01\xf0"
 _tag_of = itemgetter(0)
 
@@ -46,11 +46,11 @@ def key_values(keys: Sequence[bytes]) -> list[Any]:
 
 
 def texts(keys: Sequence[bytes]) -> Any:
-    """The primary keys of these bytes as an array of strings; None if one is not a string, or contains a zero."""
+    """The primary keys of these bytes as an array of strings; None if a key is not a string, or contains a zero."""
     if set(map(_tag_of, keys)) != {STRING}:
         return None
     found = pa.array(keys, pa.binary())
     if pc.any(pc.match_substring(found, ZERO)).as_py():
         return None
-    # The text stands between the tag and the two bytes at the end. The cast verifies that it is UTF-8.
+    # The text is between the tag and the two bytes at the end. The cast verifies that it is UTF-8.
     return pc.binary_slice(found, 1, -2).cast(pa.string())

@@ -1,8 +1,8 @@
 """The options of a read or a write, from Spark's strings to one frozen value.
 
-Spark hands options over as strings under names of any case, and Spark ignores unknown names without
-a warning. So names are compared without their case, and an unknown name or a wrong value is refused with a sentence that lists
-the known ones. The spellings of Spark and Delta are accepted too; the table `SPELLINGS` translates them.
+Spark hands options over as strings under names of any case, and Spark ignores unknown names without a warning. So names are
+compared without their case, and an unknown name or a wrong value is refused with a list of the known ones. The spellings of Spark
+and Delta are accepted too; the table `SPELLINGS` translates them.
 
 Rule of this file: it parses. Whether a position, a path or a table exists is checked where the file is opened.
 """
@@ -25,7 +25,7 @@ SHAPES: Final = ("reactdb", "delta", "debezium")
 FORMS: Final = ("struct", "json", "variant", "binary")
 MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 OFFSETS: Final = ("earliest", "latest")
-# A value of the option `mode` that only writes know.
+# A value of the option `mode` for writes only.
 UPSERT: Final = "upsert"
 CONFLICTS: Final = ("variant", "string")
 
@@ -38,7 +38,7 @@ SPELLINGS: Final = {
     "columnnameofcorruptrecord": "corruptcolumn",
     "maxpartitionbytes": "partitionbytes",
 }
-# Larger numbers mean the same as this one: no log, no file and no table has as many of anything.
+# Larger numbers mean the same as this number: no log, no file and no table has as many of anything.
 GREATEST: Final = 2**62
 # Removed options, in lower case -> why they were removed, and what to do instead.
 _REMOVED: Final = {
@@ -57,16 +57,16 @@ class Options:
         read: One of READS.
         shape: One of SHAPES: the columns of change rows.
         as_of: A seq, a time in microseconds since 1970 UTC as `Instant`, or None for now.
-        ranges: Path -> (since, until) of the changes to read in each file, instead of paths, start and end; documents are read
-            as of `until`. None: those three apply.
+        ranges: Path -> (since, until) of the changes to read in each file, instead of paths, start and end; documents are read as
+            of `until`. None: paths, start and end apply.
         start, end: The first and the last change to read, as in `as_of`. `Version` counts whole commits.
         document: One of FORMS.
         sampling_size: How many documents of each file inference reads.
         is_strict: A document with a field that the given schema lacks does not fit; otherwise the field is left out.
-        mode: One of MODES; None: PERMISSIVE if there is a column for what does not fit, otherwise FAILFAST. UPSERT in writes.
+        mode: One of MODES; None: PERMISSIVE if there is a column for misfits, otherwise FAILFAST. UPSERT in writes.
         max_changes: The largest number of changes in a batch of a stream; None: no limit.
-        imports: Modules that register types of values, imported in each process that reads.
-        starting_offsets: Where a stream begins: "earliest", or "latest" for only what is written from now on.
+        imports: Modules that register types of values, imported in each reading process.
+        starting_offsets: The start of a stream: "earliest", or "latest" for future changes only.
     """
 
     paths: tuple[str, ...] = ()
@@ -145,10 +145,10 @@ def parse(given: Mapping[str, str]) -> Options:
     for names in BOUNDS:
         both = [name for name in names if name.lower() in values]
         if len(both) > 1:
-            raise InvalidOption(f"options {' and '.join(both)} say the same thing twice: give one")
+            raise InvalidOption(f"options {' and '.join(both)} have the same meaning: give only one")
     if found.pop("is_change_feed", False):
         if found.setdefault("read", "changes") != "changes":
-            raise InvalidOption("readChangeFeed reads changes, and read says documents")
+            raise InvalidOption("readChangeFeed reads changes, but option read is documents")
         found.setdefault("shape", "delta")
     # Only these options show that the read is a stream, and a stream always reads changes.
     elif "max_changes" in found or "starting_offsets" in found:
@@ -167,7 +167,9 @@ def parse(given: Mapping[str, str]) -> Options:
             "a range of changes needs option read=changes; documents are read asOf a seq or a timestamp"
         )
     if options.ranges is not None and (options.start, options.end, options.as_of) != (None, None, None):
-        raise InvalidOption("option ranges says where to begin and to end: leave the others out")
+        raise InvalidOption(
+            "option ranges already has the first and last change: leave the other options out"
+        )
     return options
 
 
@@ -182,7 +184,7 @@ def _text(name: str, given: str) -> str:
 
 
 class _Imported(tuple[str, ...]):
-    """Names of modules, which are imported where this is made and wherever it is unpickled."""
+    """Names of modules. They are imported when this is made and wherever it is unpickled."""
 
     __slots__ = ()
 
@@ -197,7 +199,7 @@ class _Imported(tuple[str, ...]):
 
 
 def imported(name: str, given: str) -> tuple[str, ...]:
-    """The modules that an option names, imported here and wherever the value is unpickled."""
+    """The modules of an option, imported here and wherever the value is unpickled."""
     names = [module.strip() for module in given.split(",") if module.strip()]
     for module in names:
         if module.startswith("."):

@@ -1,7 +1,7 @@
-"""Partitions: the ranges of files that one task reads.
+"""Partitions: ranges of files for one task.
 
-A slice is a range of one file: of seqs where changes are read, of keys where documents are. A large file is cut into slices of
-about `partitionBytes`; small ones share a partition, because a task costs more than a small file.
+A slice is a range of one file: of seqs for changes, of keys for documents. A large file is cut into slices of about
+`partitionBytes`; small files share a partition, because a task costs more than a small file.
 
 Rule of this file: plain values that pickle small. The driver makes them, and an executor gets nothing else.
 """
@@ -26,8 +26,8 @@ class ChangeSlice:
 
     Attributes:
         path: Absolute.
-        database_id: The database that was planned for; another one under this path is refused.
-        weight_bytes: About how much there is to read.
+        database_id: The planned database; another database under this path is refused.
+        weight_bytes: The approximate amount to read.
     """
 
     path: str
@@ -54,7 +54,7 @@ Slice = ChangeSlice | DocumentSlice
 
 
 class Split(InputPartition):
-    """The slices that one task reads, one after the other. `value` is the tuple of them."""
+    """The slices of one task, in their order. `value` is the tuple of them."""
 
     def __init__(self, slices: tuple[Slice, ...]) -> None:
         super().__init__(slices)
@@ -89,7 +89,7 @@ def packed(slices: Iterable[Slice], most_bytes: int) -> list[Split]:
     size = 0
     for part in slices:
         weight = part.weight_bytes + OPENING_BYTES
-        # A partition that is a quarter too large is better than a further one that is nearly empty.
+        # A partition that is a quarter too large is better than a further, nearly empty partition.
         if held and size + weight > most_bytes * 5 // 4:
             splits.append(Split(tuple(held)))
             held, size = [], 0

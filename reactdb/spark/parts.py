@@ -1,7 +1,7 @@
-"""A folder of Parquet that grows, or is replaced, by whole parts: each is there once or not at all.
+"""A folder of Parquet that grows, or is replaced, by whole parts: each part exists once or not at all.
 
-A part is written beside the others under a name that no reader looks at, `_staging-...`. With it goes a manifest that says what
-is in it and up to where each database has been read, `_reactdb.json`. Then everything is flushed and the folder gets its name:
+A part is written beside the others under a name that readers ignore, `_staging-...`. With it goes a manifest with its content and
+the read positions of each database, `_reactdb.json`. Then everything is flushed and the folder gets its name:
 
     changes/
       _lock                       locked by the process that writes; the system releases it when that process ends
@@ -10,9 +10,9 @@ is in it and up to where each database has been read, `_reactdb.json`. Then ever
         part-00000-....parquet
         _reactdb.json             its manifest
 
-Only that rename counts. Before it nothing has happened; after it the part and the new positions are there, and at no moment is
-one there without the other. Numbers are given in order, and a rename never takes the name of an existing part. So if two
-writers run at the same time, where no lock reaches both, only one succeeds.
+Only that rename counts. Before it nothing has happened; after it the part and the new positions exist, and at no moment does one
+exist without the other. Numbers are given in order, and a rename never takes the name of an existing part. So if two writers run
+at the same time, where no lock reaches both, only one succeeds.
 
 Rule of this file: files and folders only. No Spark, no database; the file system must rename folders atomically, as local disks
 and network mounts do and object stores do not.
@@ -66,7 +66,7 @@ class DatabasePosition:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The changes of one database that one part has: those with since < seq <= until."""
+    """The changes of one database in one part: since < seq <= until."""
 
     database: str
     path: str
@@ -77,16 +77,16 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The description of a part, which is stored with it.
+    """The description of a part, stored with it.
 
     Attributes:
-        kind: What the folder holds, such as `changes`; a pipeline of another kind refuses the folder.
-        number: The number of the part, from 1.
+        kind: The kind of its data, such as `changes`; a pipeline of another kind refuses the folder.
+        number: The part's number, from 1.
         rows: The number of rows in its Parquet files.
         settings: The settings of the run, such as the table; later parts must have the same.
         schema: The schema of the rows, as Spark writes schemas in JSON.
-        extents: The changes that this part has read.
-        positions: How far each database has been read by this part and those before it, by database id.
+        extents: The changes in this part.
+        positions: The read position of each database after this part, by database id.
     """
 
     kind: str
@@ -140,7 +140,7 @@ class PartFolder:
             raise StorageError(f"{name} is no manifest of this reactdb: {error}") from error
 
     def newest(self) -> Manifest | None:
-        """The manifest of the newest part, which has all positions; None if there is no part yet.
+        """The manifest of the newest part, with all positions; None if there is no part yet.
 
         Raises:
             UsageError: The folder holds something else.
@@ -156,19 +156,19 @@ class PartFolder:
         return manifest
 
     def _refuse_foreign(self) -> None:
-        """Raise UsageError if the folder holds anything that this class did not create."""
+        """Raise UsageError if the folder contains anything that this class did not create."""
         if os.path.isdir(self.path):
             for name in sorted(os.listdir(self.path)):
                 if name != LOCK and not name.startswith(STAGING):
                     raise UsageError(
-                        f"{self.path} has {name!r} in it, which is no {self.kind} of reactdb's: choose another folder"
+                        f"{self.path} has {name!r} in it, which reactdb did not write as {self.kind}: choose another folder"
                     )
         elif os.path.lexists(self.path):
             raise UsageError(f"{self.path} is no folder")
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Lock the folder against other writers, and remove what a crash has left.
+        """Lock the folder against other writers, and remove the remains of a crash.
 
         Raises:
             DatabaseBusy: Another process is writing to it.
@@ -223,12 +223,12 @@ class PartFolder:
         return target
 
     # -----------------------------------------------------------------------------------------------------------
-    # Folders of which only the newest part counts
+    # Folders in which only the newest part counts
 
     def point_to_newest(self) -> str:
         """Make the link `latest` point to the newest part, remove all but the last two, and return the path to read.
 
-        The part before is kept for readers that are still reading it. Without symbolic links, the path is the part's own.
+        The part before stays for its readers. Without symbolic links, the path is the part's own.
         """
         numbers = self.numbers()
         newest = self.folder_of(numbers[-1])
@@ -255,8 +255,8 @@ class PartFolder:
 def whole_folder(target: str, overwrite: bool) -> Iterator[tuple[str, Callable[[Manifest], None]]]:
     """A folder that is written once: the path to write to, and a function that gives the folder its name when it is complete.
 
-    A folder that is replaced is missing for the moment between two renames. A run that is killed just then leaves the new
-    folder beside it, under a name that begins with a dot, and the next run writes it again.
+    A replaced folder is missing for the moment between two renames. If a run is killed just then, it leaves the new folder beside
+    it, under a name that begins with a dot, and the next run writes it again.
 
     Raises:
         UsageError: The folder exists and is not to be overwritten, or was not written by this function.
@@ -290,7 +290,7 @@ def whole_folder(target: str, overwrite: bool) -> Iterator[tuple[str, Callable[[
 
 
 def refuse_taken(path: str, overwrite: bool) -> None:
-    """Refuse a path that exists, unless `whole_folder` wrote it and it is to be overwritten.
+    """Refuse an existing path, unless `whole_folder` wrote it and it is to be overwritten.
 
     Raises:
         UsageError.
@@ -298,7 +298,7 @@ def refuse_taken(path: str, overwrite: bool) -> None:
     if not os.path.lexists(path):
         return
     if not overwrite:
-        raise UsageError(f"{path} exists: choose another folder, or say that it is to be overwritten")
+        raise UsageError(f"{path} exists: choose another folder, or set overwrite")
     if not os.path.isdir(path) or (os.listdir(path) and not os.path.isfile(os.path.join(path, MANIFEST))):
         raise UsageError(f"{path} was not written by reactdb and is left alone: choose another folder")
 
@@ -319,7 +319,7 @@ def parquet_rows(folder: str) -> int:
             with ParquetFile(os.path.join(folder, name)) as file:
                 count += file.metadata.num_rows
     except (OSError, ArrowException) as error:
-        raise StorageError(f"what was written to {folder} cannot be read: {error}") from error
+        raise StorageError(f"the files written to {folder} cannot be read: {error}") from error
     if not names:
         raise StorageError(
             f"no Parquet file has come to {folder}: the executors must see the target under the path that the driver does"
@@ -334,7 +334,7 @@ def _write_manifest(folder: str, manifest: Manifest) -> None:
 
 def _read(found: Mapping[str, Any]) -> Manifest:
     if found["format"] != FORMAT:
-        raise ValueError(f"it has format {found['format']}, and this one reads {FORMAT}")
+        raise ValueError(f"it has format {found['format']}, but this version reads {FORMAT}")
     return Manifest(
         kind=found["kind"],
         number=int(found["number"]),

@@ -3,13 +3,13 @@
     snapshot         the documents of a table as of one seq                          written once
     append_changes   the changes since the last run, each exactly once               grows by parts
     update_current   the newest document of each key                                 replaced as a whole
-    write_history    every version of every document, with its validity              written once
+    write_history    all versions of all documents, with their validity              written once
     write_rates      how many changes in each bucket of time                         written once
     write_audit      which fields change, how often, by whom                         written once
 
 A source is database files (a path, a folder, a glob, a list), or for all but `snapshot` and `append_changes` a folder that
-`append_changes` wrote: then the files are not needed any more. A target is a folder on a file system that renames folders
-atomically, and that the driver and all executors see under the same path.
+`append_changes` wrote: then the files are not needed any more. A target is a folder that the driver and all executors see under
+the same path, on a file system with atomic renames.
 
 A run is atomic: if it is killed, either all of its result is there or nothing, and the next run goes on from there. See `parts`.
 
@@ -69,7 +69,7 @@ class Outcome:
         path: The folder to read.
         rows: The number of rows written; 0 if there was nothing new.
         positions: How far each database is contained in it: path -> seq.
-        begins_late: Files whose oldest changes were removed before they were read.
+        begins_late: Files whose oldest changes were removed before they could be read.
     """
 
     path: str
@@ -90,14 +90,14 @@ def snapshot(
     overwrite: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """The documents of a table as they were at one seq, as Parquet.
+    """The documents of a table as of one seq, as Parquet.
 
     Args:
-        table: Can be omitted if there is only one.
+        table: Can be omitted if there is only one table.
         as_of: A seq, or a time in ISO 8601; None: now, each file pinned when the plan is made.
         document: `struct`: the fields are the columns. `json`, `variant`, `binary`: columns `key` and `document`.
-        schema: With struct: the fields that are wanted, as "id string, score long"; None: inferred from a sample.
-        overwrite: Replace a folder that a pipeline wrote.
+        schema: With struct: the wanted fields, as "id string, score long"; None: inferred from a sample.
+        overwrite: Replace a pipeline's earlier folder.
         options: Options of the data source, such as `pathGlobFilter`.
 
     Returns:
@@ -145,14 +145,14 @@ def append_changes(
 ) -> Outcome:
     """Append the changes since the last run to a folder of Parquet, each exactly once.
 
-    The folder grows by one part for each run, `increment=000001` and so on, each with a manifest. Whenever a run is killed, its
-    part is there as a whole, with its positions, or not at all. Read the folder with `spark.read.parquet(target)`.
+    The folder grows by one part for each run, `increment=000001` and so on, each with a manifest. If a run is killed, its part
+    exists as a whole, with its positions, or not at all. Read the folder with `spark.read.parquet(target)`.
 
     Args:
-        source: Database files. New ones are read from the beginning; the position of a missing one is kept.
+        source: Database files. New files are read from the beginning; the position of a missing file is kept.
         table: The only table to read; None: all.
         document: The form of `old` and `new`: `json`, `variant`, `binary` or `struct`. JSON text fits any later document.
-        schema: With struct: the fields that are wanted; None: inferred by the first run, kept by the others.
+        schema: With struct: the wanted fields; None: inferred by the first run, kept by the others.
         options: Options of the data source.
 
     Returns:
@@ -160,7 +160,7 @@ def append_changes(
 
     Raises:
         HistoryLost: Compaction removed changes after the last run before they were read.
-        HistoryDiverged: A file was replaced, or restored from a backup that is older than the last run.
+        HistoryDiverged: A file was replaced, or restored from a backup from before the last run.
         UsageError: The folder holds something else, or was begun with another table or another form of documents.
         DatabaseBusy: Another run is writing to the folder.
     """
@@ -201,8 +201,8 @@ def update_current(
 ) -> Outcome:
     """Keep a folder of Parquet with the newest document of each key: apply the changes since the last run.
 
-    The link `latest` in the folder points to the newest state, and moves to the next one when that is complete, so a reader sees
-    one state or the other. The state before stays until the next run, for readers that are still reading it.
+    The link `latest` in the folder points to the newest state, and moves to the next state when that is complete, so a reader
+    sees one state or the other. The state before stays until the next run, for its readers.
 
     Args:
         source: Database files, or a folder that `append_changes` wrote.
@@ -349,10 +349,10 @@ def stop_jobs(session: SparkSession) -> None:
 def begun(
     folder: PartFolder, settings: Mapping[str, Any], given: PipelineSource
 ) -> tuple[Manifest | None, dict[str, DatabasePosition], list[Reach]]:
-    """The newest part of a folder, how far it has read each database, and the files that it has not read yet.
+    """The newest part of a folder, how far it has read each database, and the files without a position in it.
 
     Raises:
-        UsageError: The settings are not those with which the folder was begun.
+        UsageError: The settings differ from those of the folder's first run.
     """
     before = folder.newest()
     known = {} if before is None else before.positions

@@ -1,8 +1,8 @@
-"""Positions: how far a stream has read each file of its fleet, as the JSON that Spark keeps in the checkpoint.
+"""Positions: how far a stream has read each file of its fleet, as JSON for Spark's checkpoint.
 
-A seq alone does not say which history it belongs to. So a position also has the database's id and the epoch, which distinguish
-a file that was replaced, restored from a backup or cut off from one that has grown. It also says where the batch began:
-after a crash Spark asks for a batch again, and if it was the first one, the beginning that Spark gives may have moved.
+A seq alone does not name its history. So a position also has the database's id and the epoch, which distinguish a replaced,
+restored or cut file from a file that has grown. It also contains the begin of the batch: after a crash Spark requests a batch
+again, and if it was the first batch, Spark's begin for it may have moved.
 
     {"version": 1, "files": {"/data/a.db": {"database": "...", "epoch": "...", "from": 120, "seq": 250}}}
 
@@ -29,8 +29,8 @@ class Position:
     """How far a stream has read one file.
 
     Attributes:
-        database_id, epoch: The history that `seq` belongs to.
-        since: The batch that ended here began after this seq.
+        database_id, epoch: The history of `seq`.
+        since: The batch with this end began after this seq.
         seq: The file has been read up to here.
     """
 
@@ -45,7 +45,7 @@ Positions = Mapping[str, Position]
 
 
 def to_offset(positions: Positions) -> dict[str, Any]:
-    """The offset that Spark keeps. Equal positions give equal text, because Spark compares the text."""
+    """The offset for Spark. Equal positions give equal text, because Spark compares the text."""
     return {
         "version": VERSION,
         "files": {
@@ -74,7 +74,7 @@ def from_offset(offset: Mapping[str, Any]) -> dict[str, Position]:
         if isinstance(error, InvalidOption):
             raise
         raise InvalidOption(
-            f"the checkpoint has an offset that is none of reactdb's: {shown(offset)}"
+            f"the checkpoint has an offset that is not from reactdb: {shown(offset)}"
         ) from None
 
 
@@ -86,7 +86,7 @@ def is_behind(start: Positions, end: Positions) -> bool:
 def check(
     engine: Engine, snapshot: Snapshot, position: Position, seq: int, *, fail_on_data_loss: bool = True
 ) -> int:
-    """The seq after which a stream goes on in a file, or reads it again.
+    """The seq from which a stream continues in a file, or reads it again.
 
     Args:
         position: The stream's position in the file.
@@ -96,7 +96,7 @@ def check(
         `seq`; or the oldest position that is left, if that is later and data may be lost.
 
     Raises:
-        HistoryDiverged: The file has another history than the one that the stream has read.
+        HistoryDiverged: The file has another history than the stream's.
         HistoryLost: Compaction has removed the next changes.
     """
     path, head = engine.path, head_seq(snapshot.connection)
@@ -130,7 +130,7 @@ def check(
 
 
 def shares(available: Mapping[str, int], limit: int) -> dict[str, int]:
-    """How many changes of each file a batch takes: at most `limit` together, divided evenly among the files that have some.
+    """How many changes of each file a batch takes: at most `limit` together, divided evenly among the files with changes.
 
     Files are served in the given order; the caller rotates it, so that no file starves.
     """

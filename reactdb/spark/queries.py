@@ -4,10 +4,10 @@ A read with `read=changes` gives change rows, one for each change:
 
     seq long, table string, key string, op string, ts timestamp, commit long, origin string, old, new, _source string
 
-`old` and `new` are the documents before and after, both in one form: a struct, a VARIANT, or JSON text. If there is a
-column `database` (the pipelines add it), it distinguishes the files of a fleet, because a file can move; otherwise `_source`
-does. If there is `key_bytes` (the pipelines ask for it), it distinguishes the number 1 from the text "1". Rows with the `op`
-`read` are not changes: they are the documents as of the beginning of a log that was compacted.
+`old` and `new` are the documents before and after, both in one form: a struct, a VARIANT, or JSON text. If there is a column
+`database` (the pipelines add it), it distinguishes the files of a fleet, because a file can move; otherwise `_source` does. If
+there is `key_bytes` (the pipelines request it), it distinguishes the number 1 from the text "1". Rows with the `op` `read` are
+not changes: they are the documents as of the beginning of a compacted log.
 
 Rule of this file: SQL over DataFrames. It knows no files and no database. docs/how-to/spark.md shows the same statements.
 """
@@ -95,7 +95,7 @@ def current(changes: DataFrame) -> DataFrame:
 
 
 def upsert(state: DataFrame, changes: DataFrame) -> DataFrame:
-    """`state`, which `current` gave, with later changes applied. It has the same columns."""
+    """`state`, a result of `current`, after later changes. It has the same columns."""
     return _ask(UPSERT, changes, state=state)
 
 
@@ -157,7 +157,7 @@ def bucket_s(text: str) -> int:
 
 
 def audit(changes: DataFrame) -> DataFrame:
-    """Which top-level fields updates and replacements change, how often, and by whom.
+    """The top-level fields that updates and replacements change, how often, and by whom.
 
     Returns:
         `database, table, field, origin`, `changes` (in which the field's value differs), of these `added` (it was missing) and

@@ -1,8 +1,8 @@
-"""How far the files of a fleet go and how far each was read, and so what is new.
+"""Reach: the newest position of each file of a fleet, compared with the read position: the difference is new.
 
-A run of a pipeline first pins every file and reads up to that position. The positions go into the manifest of what it wrote. The
-next run compares: the same database must still have the position that was read, in the same epoch of its history (see
-`store.epochs`), and all changes after it.
+A run of a pipeline first pins every file and reads up to that position. The positions go into the manifest of its output. The
+next run compares: the same database must still have the read position, in the same epoch of its history (see `store.epochs`), and
+all changes after it.
 
 Rule of this file: it runs on the driver. It reads positions and the list of tables, and counts changes, but reads none.
 """
@@ -26,12 +26,12 @@ from reactdb.store.snapshot import head_seq
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """One file as it is now.
+    """The present state of one file.
 
     Attributes:
         database: Its id, which stays when the file moves.
         position: Its newest change.
-        oldest: The position from which the log can be read: 0 unless history was removed.
+        oldest: The beginning of the log: 0 unless history was removed.
         history: Its epochs.
     """
 
@@ -52,10 +52,10 @@ def options_of(source: str | Sequence[str], options: Mapping[str, str] | None = 
 
 
 def look(options: Mapping[str, str], table: str | None = None) -> list[Reach]:
-    """The reach of every file that the options name, in the order of the paths.
+    """The reach of every file in the options, in the order of the paths.
 
     Raises:
-        UsageError: Two files are copies of one database, whose changes would be counted twice.
+        UsageError: Two files are copies of one database, so their changes would be counted twice.
         TableNotFound: No file has the table.
         CannotOpen, NotADatabase, ...: What is wrong with a file.
     """
@@ -111,7 +111,7 @@ def document_changes(extents: Iterable[Extent], options: Mapping[str, str]) -> i
 
 
 def check_has(reach: Reach, before: DatabasePosition) -> None:
-    """Check that a file still has a position that was read, and every change after it. Raises: as `unread`."""
+    """Check that a file still has the read position, and every change after it. Raises: as `unread`."""
     names = [epoch.name for epoch in reach.history]
     if before.epoch not in names:
         if before.seq < reach.oldest:

@@ -1,10 +1,10 @@
-"""From rows to documents: the columns of an Arrow batch as the dicts that are stored.
+"""From rows to documents: the columns of an Arrow batch as dicts to store.
 
-Spark does not distinguish a missing field from one that is null. A document does, so one of the two is chosen: by default a
-null field of a row or of a struct is left out. In an array a null keeps its place, in a map it keeps its key.
+Spark does not distinguish a missing field from null. A document does, so one of the two is chosen: by default a null field of a
+row or of a struct is left out. In an array a null keeps its place, in a map it keeps its key.
 
-Rule of this file: no value changes on the way. A type that a document cannot hold is refused when the plan is made; the few
-values of other types that do not fit (a year past 9999) are refused in their row.
+Rule of this file: no value changes on the way. A type that documents lack is refused when the plan is made; the few misfit values
+of other types (a year past 9999) are refused in their row.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class DocumentMaker:
     Args:
         schema: The schema of the rows.
         keeps_nulls: A null field stays in the document as None; otherwise it is left out.
-        uuid_fields: Columns of text that are stored as UUIDs.
+        uuid_fields: Columns of text to store as UUIDs.
 
     Raises:
-        InvalidOption: A column has a type that documents do not have, or two have the same name.
+        InvalidOption: A column has a type that documents lack, or two have the same name.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class DocumentMaker:
         self._values = [maker_of(field.dataType, field.name, keeps_nulls) for field in schema.fields]
         for name in uuid_fields:
             if name not in self._names or not isinstance(schema[name].dataType, spark_types.StringType):
-                raise InvalidOption(f"uuidFields names {name!r}, which is no column of text")
+                raise InvalidOption(f"uuidFields names {name!r}, which is not a text column")
             self._values[self._names.index(name)] = uuids_of(name)
 
     def documents(self, batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
@@ -168,7 +168,7 @@ def times(column: pa.Array) -> list[Any]:
 
 
 def variants(column: pa.Array) -> list[Any]:
-    """The values of VARIANTs, each of which arrives as its two parts."""
+    """The values of VARIANTs. Each arrives as its two parts."""
     found = [
         None
         if one is None
@@ -235,7 +235,7 @@ def lists_of(make: Values) -> Values:
 
 def maps_of(make: Values) -> Values:
     def maps(column: pa.Array) -> list[Any]:
-        # A slice has the keys and items of the whole array, so its offsets say which are its own.
+        # A slice has the keys and items of the whole array, so its offsets select its own.
         offsets = column.offsets.to_pylist()
         first, count = offsets[0], offsets[-1] - offsets[0]
         keys = column.keys.slice(first, count).to_pylist()

@@ -1,8 +1,8 @@
-"""Change rows for the pipelines: the rows of the data source, with columns that make them comparable between runs and files.
+"""Change rows for the pipelines: the rows of the data source, with columns for comparisons between runs and files.
 
-They add three things to a plain read: the column `database`, the id of the database, which stays when its file moves; the
-column `key_bytes`, which distinguishes the key 1 from the key "1"; and, for a log that was compacted, rows with the `op` `read`.
-These are the documents as of the log's beginning, because later changes alone do not give the current state.
+They add three things to a plain read: the column `database`, the id of the database, which stays when its file moves; the column
+`key_bytes`, which distinguishes the key 1 from the key "1"; and, for a compacted log, rows with the `op` `read`. These are the
+documents as of the log's beginning, because later changes alone do not give the current state.
 
 The same rows can also come from a folder that `append_changes` wrote.
 
@@ -56,12 +56,12 @@ MOST_LITERALS = 32
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """The form in which documents are read.
+    """The form of the documents to read.
 
     Attributes:
         form: `json` (text), `variant`, `binary` (not decoded), or `struct`.
-        schema: The fields of a struct, as "id string, score long"; other fields are left out. None: inferred, and then a
-            document that does not fit is an error.
+        schema: The fields of a struct, as "id string, score long"; other fields are left out. None: inferred, and then a misfit
+            document is an error.
     """
 
     form: str = "json"
@@ -76,12 +76,12 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class PipelineSource:
-    """What a pipeline reads: database files, or a folder of changes from such files.
+    """The source of a pipeline: database files, or a folder of changes from such files.
 
     Attributes:
         options: The options of the data source, with the paths.
-        table: The only table that is read; None: all.
-        reaches: The files as they are now; empty for a folder.
+        table: The only table to read; None: all.
+        reaches: The present files; empty for a folder.
         export: The newest manifest of the folder.
         folder: The path of the folder.
     """
@@ -103,7 +103,7 @@ class PipelineSource:
 def source_of(
     source: str | Sequence[str], table: str | None = None, options: Mapping[str, str] | None = None
 ) -> PipelineSource:
-    """Inspect files, or a folder that `append_changes` wrote.
+    """Inspect files, or a folder of `append_changes`.
 
     Raises:
         UsageError: The folder has another table's changes. Also the errors of `reach.look`.
@@ -150,7 +150,7 @@ def rows_of(
     base: Iterable[Reach],
     type_: spark.DataType | None = None,
 ) -> DataFrame:
-    """The change rows of these ranges, and the documents with which the logs of `base` begin.
+    """The change rows of these ranges, and the first documents of the logs of `base`.
 
     Args:
         type_: The type of a document, if it is already known.
@@ -232,7 +232,7 @@ def change_schema(type_: spark.DataType | None) -> spark.StructType:
 
 
 def bases(reaches: Iterable[Reach], table: str | None) -> dict[str, list[Reach]]:
-    """Table -> the files whose log begins after the table was created."""
+    """Table -> the files whose log begins after the creation of the table."""
     found: dict[str, list[Reach]] = {}
     for reach in reaches:
         for name, created in reach.position.tables.items():
@@ -272,12 +272,12 @@ def _base_rows(
 
 
 def exported(spark_: SparkSession, source: PipelineSource) -> DataFrame:
-    """The rows of a folder that `append_changes` wrote."""
+    """The rows of a folder of `append_changes`."""
     assert source.export is not None
     # The newest manifest's schema has every field; for older files, new fields are null.
     schema = spark.StructType.fromJson(source.export.schema)
     folder = PartFolder(source.folder, EXPORT)
-    # The parts are listed by name, because one that is committed meanwhile belongs to the next run.
+    # The parts are listed by name, because a part that is committed meanwhile belongs to the next run.
     paths = [folder.folder_of(number) for number in folder.numbers() if number <= source.export.number]
     rows = spark_.read.schema(schema).parquet(*paths)
     return rows if source.table is None else rows.where(F.col("table") == source.table)
@@ -305,9 +305,9 @@ def with_value(
     name: str,
     type_: str,
 ) -> DataFrame:
-    """The rows with a further column: the value that `values` has for the tuple of each row's keys, or null.
+    """The rows with a further column: from `values`, by the tuple of each row's keys, or null.
 
-    A few values become literals of the plan, so that Spark can optimise with them; many are joined.
+    A few values become literals of the plan, which Spark can optimise; many values are joined.
     """
     if len(values) <= MOST_LITERALS:
         found = F.lit(None)

@@ -1,4 +1,4 @@
-"""Schemas: which columns a read has, and what each of them is.
+"""Schemas: the columns of a read, and their meaning.
 
 A read of documents has the documents' fields as its columns, or the key and the document in one piece. A read of changes has one
 of three shapes, which are never mixed:
@@ -7,7 +7,7 @@ of three shapes, which are never mixed:
     delta       the fields; _change_type, _commit_version, _commit_timestamp  one row for an insert or a delete, two for others
     debezium    seq, table, key, op (c, u, d), ts_ms, before, after           one row a change
 
-All may have a column that says which file a row is from (`_source`), and one for what does not fit (`_corrupt`).
+All may have a column with the row's file (`_source`), and a column for misfits (`_corrupt`).
 
 Rule of this file: it names columns. `changes` and `snapshot` fill them.
 """
@@ -41,13 +41,13 @@ CHANGE_COLUMNS: dict[str, dict[str, spark.DataType]] = {
     "delta": {"_change_type": TEXT, "_commit_version": LONG, "_commit_timestamp": TIME},
     "debezium": {"seq": LONG, "table": TEXT, "op": TEXT, "ts_ms": LONG},
 }
-# The columns that hold the documents before and after.
+# The columns with the documents before and after.
 IMAGES: dict[str, tuple[str, str]] = {"reactdb": ("old", "new"), "debezium": ("before", "after")}
 ORDER = {
     "reactdb": ("seq", "table", "key", "op", "ts", "commit", "old", "new", "origin"),
     "debezium": ("seq", "table", "key", "op", "ts_ms", "before", "after"),
 }
-# Columns that only this shape has: naming one of them in a schema chooses the shape.
+# Columns of only this shape: naming one of them in a schema chooses the shape.
 OWN_NAMES = {"delta": frozenset(CHANGE_COLUMNS["delta"]), "debezium": frozenset({"ts_ms", "before", "after"})}
 FORMS: dict[str, spark.DataType] = {
     "json": spark.StringType(),
@@ -59,7 +59,7 @@ PLACES = 10
 
 
 def mode_of(options: Options, schema: spark.StructType) -> str:
-    """What happens to documents that do not fit: by default, they go to the column for misfits, or raise if there is none."""
+    """The treatment of documents that do not fit: by default, they go to the column for misfits, or raise if there is none."""
     if options.mode is not None:
         return options.mode
     return "PERMISSIVE" if options.corrupt_column in schema.fieldNames() else "FAILFAST"
@@ -68,12 +68,12 @@ def mode_of(options: Options, schema: spark.StructType) -> str:
 def meant(
     options: Options, given: AbstractSet[str], names: AbstractSet[str], *, is_stream: bool = False
 ) -> Options:
-    """The options, completed from the user's schema: a column that only one shape has chooses that shape, and a stream whose
-    columns are all those of changes reads changes.
+    """The options, completed from the user's schema: a column of only one shape chooses that shape, and a stream with only
+    columns of changes reads changes.
 
     Args:
-        given: Names of the options that were given, in lower case.
-        names: Names of the columns that are wanted.
+        given: Names of the user's options, in lower case.
+        names: Names of the wanted columns.
     """
     shapes = [] if given & {"shape", "readchangefeed"} else list(OWN_NAMES)
     shape = next((shape for shape in shapes if not OWN_NAMES[shape].isdisjoint(names)), options.shape)
@@ -85,7 +85,7 @@ def meant(
 
 
 def side_columns(options: Options, *, with_source: bool) -> list[spark.StructField]:
-    """The columns that an inferred schema has besides the data."""
+    """The further columns of an inferred schema, beside the data."""
     found = []
     if with_source:
         found.append(spark.StructField(options.source_column, TEXT))
@@ -179,7 +179,7 @@ class Sample:
         return type_ if isinstance(type_, spark.AtomicType) else TEXT
 
     def log_conflicts(self) -> None:
-        """Log which fields are in conflict."""
+        """Log the fields in conflict."""
         if self._inference.conflicts:
             logger.warning(
                 "%s: fields with values of several types are read as %s: %s",
@@ -204,7 +204,7 @@ class Sample:
                     self._inference.add(decode_many([body for body in bodies if body is not None]))
 
     def _tables(self, snapshot: Snapshot) -> Sequence[int]:
-        """The ids of tables that rows can come from; perhaps of more."""
+        """The ids of tables that may have rows; perhaps of more."""
         if self._options.table is not None:
             return exports.tables_named(snapshot, self._options.table)
         return [info.id for info in snapshot.catalogue.by_id.values() if info.owner is None]
@@ -275,7 +275,7 @@ def seq_as_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
 
 
 def table_of(options: Options, pins: Iterable[Pin]) -> str:
-    """The table that documents are read from: the one that the options name, or the only one.
+    """The table of a read of documents: the table in the options, or the only table.
 
     Raises:
         TableNotFound: No file has the named table.

@@ -1,8 +1,8 @@
-"""The package for executors: reactdb as one zip that Spark sends to every worker.
+"""The package for executors: reactdb as one zip for every worker.
 
 Executors import the module of a Python data source by name, on machines where it may not be installed. A zip on their path is
-enough for reactdb, which is all Python and reads a file with nothing else than `pyarrow` and `msgpack`. These, and `pyspark`
-itself, must be installed where they run, for the same Python version as the driver's.
+enough for reactdb, which is all Python and needs only `pyarrow` and `msgpack` for reading. These, and `pyspark` itself, must be
+installed there, for the same Python version as the driver's.
 
 Rule of this file: the zip of one installation is always the same bytes, so that sending it again sends nothing new.
 """
@@ -31,7 +31,7 @@ def package_zip(path: str | os.PathLike[str]) -> Path:
     """Write the zip for `spark-submit --py-files` or `spark.submit.pyFiles`, and return its path.
 
     Args:
-        path: The path of the file, which is replaced; or of a folder, in which the file is called `reactdb-<version>.zip`.
+        path: The path of the file, which is replaced; or of a folder for the file `reactdb-<version>.zip`.
     """
     target = Path(path)
     if target.is_dir():

@@ -1,7 +1,7 @@
 """Snapshots: the documents of a table as of one seq, as rows of Arrow batches.
 
-When the plan is made, it pins a seq for each file, so all partitions agree whatever a writer does meanwhile: the short
-transaction that reads a page undoes later changes in SQLite, key by key.
+When the plan is made, it pins a seq for each file, so all partitions agree while a writer works: the short transaction that reads
+a page undoes later changes in SQLite, key by key.
 
 Rule of this file: rows leave in order of their keys within a slice; the slices of a file cover every key once.
 """
@@ -44,7 +44,7 @@ def document_splits(options: Options, name: str, pins: Sequence[Pin]) -> list[Sp
 def slices_of(
     options: Options, name: str, pin: Pin, snapshot: Snapshot, most_bytes: int
 ) -> list[DocumentSlice]:
-    """The documents of a table of one file, cut where they are more than `most_bytes`."""
+    """The documents of a table of one file, cut if they are more than `most_bytes`."""
     seq = seq_as_of(options, pin, snapshot)
     table = snapshot.catalogue.at(name, seq)
     if table is None:
@@ -89,8 +89,8 @@ class DocumentRows:
         """Record batches of all documents of these slices.
 
         Raises:
-            HistoryDiverged: A file is not the one that was planned for.
-            HistoryLost: Compaction has removed history that the read needs.
+            HistoryDiverged: A file is not the planned one.
+            HistoryLost: Compaction has removed needed history.
             SchemaMismatch: With FAILFAST.
             CorruptDatabase.
         """

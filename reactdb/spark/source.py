@@ -1,10 +1,10 @@
-"""The data source: the class that Spark calls, and the modules that it hands each call to.
+"""The data source: Spark's entry class, and the modules for its calls.
 
     spark.read.format("reactdb").option("table", "games").load("arena.db")
 
-For each `load()` Spark creates one in a Python process of its own, keeps it pickled, and makes readers from copies of it
-at any time. So everything that readers must agree about is pickled: the options, and the state that each file had
-then. The rest is created when it is used.
+For each `load()` Spark creates a source in a Python process of its own, keeps it pickled, and makes readers from copies of it at
+any time. So everything that readers must agree about is pickled: the options, and the state of each file then. The rest is
+created when it is used.
 
 Rule of this file: it only dispatches. `changes` and `snapshot` read, `stream` follows, `write` writes.
 """
@@ -46,9 +46,9 @@ class ReactdbSource(DataSource):
     def __getstate__(self) -> dict[str, Any]:
         """The state that all readers of one DataFrame share.
 
-        If the user gave a schema, Spark calls no other method before it pickles, so this is the last moment to pin the files.
-        A failure to pin them is kept as well: otherwise a later reader that finds them would disagree with the first.
-        Nothing is raised here, because a stream does not need the pins, and goes on without a missing file.
+        If the user gave a schema, Spark calls no other method before it pickles, so this is the last moment to pin the files. A
+        failure to pin them is kept as well: otherwise a later reader that finds them would disagree with the first. Nothing is
+        raised here, because a stream does not need the pins, and goes on without a missing file.
         """
         try:
             self.pins()
@@ -77,10 +77,12 @@ class ReactdbSource(DataSource):
 
     def refuse_upsert(self) -> None:
         if self.parsed.mode == UPSERT:
-            raise InvalidOption(f"mode={UPSERT} is of writes; of reads, mode is one of {', '.join(MODES)}")
+            raise InvalidOption(
+                f"mode={UPSERT} is only for writes; for reads, mode is one of {', '.join(MODES)}"
+            )
 
     def meant(self, wanted: StructType, *, is_stream: bool = False) -> Options:
-        """The options of a read, with what the names of the user's columns imply."""
+        """The options of a read, completed from the names of the user's columns."""
         self.refuse_upsert()
         if self.is_inferred:
             return self.parsed
@@ -123,7 +125,7 @@ class BatchReader(DataSourceReader):
             self.splits = partial(document_splits, options, schema.table_of(options, pins), pins)
 
     def partitions(self) -> Sequence[InputPartition]:
-        # A read of nothing has an empty partition, because Spark makes one up if there is none.
+        # An empty read has an empty partition, because Spark makes one up if there is none.
         return self.splits() or [Split(())]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

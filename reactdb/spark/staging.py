@@ -1,9 +1,9 @@
 """Staging: the output of a write's tasks, kept until the commit stores it.
 
 Tasks run in parallel, perhaps on several machines, and may be retried, so none of them may write to the database. Each puts its
-encoded documents into a part: inside the message that Spark carries to the commit if they are few, otherwise into a
-file in a folder that all machines see. The commit reads the parts in their order, and removes the folder. A part that differs
-from what the task wrote (cut off, exchanged) is refused as a whole.
+encoded documents into a part: inside the message that Spark carries to the commit if they are few, otherwise into a file in a
+folder that all machines see. The commit reads the parts in their order, and removes the folder. A part that was cut off or
+exchanged is refused as a whole.
 
     part  = page*                          page = length (4 bytes) crc (4 bytes) msgpack of [[key, ...], [document, ...]]
 
@@ -42,20 +42,20 @@ MAKE_ATTEMPTS = 20
 # Messages go through the driver's memory, where a thousand tasks with messages of this size need 256 MB.
 INLINE_BYTES = 256 * 1024
 
-# No job stages for a week, so a folder that has not changed for so long was left by a driver that was killed.
+# No job stages for a week, so a folder without changes for so long belongs to a driver that was killed.
 FORGOTTEN_S = 7 * 86_400
 
 
 @dataclass(frozen=True)
 class Part(WriterCommitMessage):
-    """The documents that one task has staged.
+    """The staged documents of one task.
 
     Attributes:
         documents, size_bytes: Their number and size.
         checksum: CRC-32 of the checksums of its pages.
         inline: The pages, or None if they are in the file `path`.
         folder: The folder of the job.
-        query: Id of the streaming query that the task belongs to; empty outside of one.
+        query: Id of the task's streaming query; empty outside of one.
     """
 
     documents: int
@@ -141,11 +141,11 @@ class PartWriter:
 
 
 def pages(part: Part) -> Iterator[Page]:
-    """The pages of a part, in the order in which they were staged.
+    """The pages of a part, in staging order.
 
     Raises:
-        StorageError: The file is missing, or differs from what the task has written. The difference may be found only at
-            the end, so the caller must use all of a part or nothing.
+        StorageError: The file is missing, or differs from the task's output. The difference may be found only at the end, so the
+            caller must use all of a part or nothing.
     """
     documents = size_bytes = checksum = 0
     with _opened(part) as source:
@@ -164,9 +164,7 @@ def pages(part: Part) -> Iterator[Page]:
             yield keys, bodies
     if (documents, size_bytes, checksum) != (part.documents, part.size_bytes, part.checksum):
         where = part.path or "of a message"
-        raise StorageError(
-            f"the staged documents {where} are not what the task has written; nothing was written"
-        )
+        raise StorageError(f"the staged documents {where} differ from the task's output; nothing was written")
 
 
 def _opened(part: Part) -> BinaryIO:
@@ -211,8 +209,8 @@ def make(folder: Path) -> None:
                 folder.mkdir(parents=True, exist_ok=True)
                 return
             except (FileNotFoundError, FileExistsError):
-                # The last other job that staged there has removed the folder above: either between our two steps, or after
-                # `mkdir` had found it and before it checked that it is a folder.
+                # The last other job in that folder has removed it: either between our two steps, or after `mkdir` had found it
+                # and before it checked that it is a folder.
                 if attempt + 1 == MAKE_ATTEMPTS:
                     raise
     except OSError as error:
@@ -224,7 +222,7 @@ def make(folder: Path) -> None:
 def remove(folder: Path) -> None:
     """Remove a job's folder, forgotten folders beside it, and the staging folder if it is then empty.
 
-    Never raises, because what was committed stays committed even if a file cannot be removed.
+    Never raises, because a commit stays valid even if a file cannot be removed.
     """
     above = folder.parent
     gone = above / f"gone-{secrets.token_hex(4)}"

@@ -1,12 +1,12 @@
 """Streaming: `spark.readStream.format("reactdb").option("read", "changes")`.
 
-On the driver, `latestOffset` says how far the next batch goes: in each file of the fleet to its newest change, or less far if
-the trigger has a limit. `partitions` turns the two ends into slices of the log, which the executors read as in a batch read.
-Everything that a restart needs is in the offsets. So a batch that Spark asks for again has the same changes again, and a sink
-that recognises the batch, or stores it atomically, has each change exactly once.
+On the driver, `latestOffset` decides the end of the next batch: in each file of the fleet its newest change, or an earlier one if
+the trigger has a limit. `partitions` turns the two ends into slices of the log, and the executors read them as in a batch read.
+The offsets contain everything for a restart. So a repeated batch has the same changes again, and a sink that recognises the
+batch, or stores it atomically, has each change exactly once.
 
-Rule of this file: everything that is kept between two calls can be read again. Nothing depends on `commit`, because Spark calls
-it one batch late, and never for the last batch of AvailableNow.
+Rule of this file: all state between two calls can be read again. Nothing depends on `commit`, because Spark calls it one batch
+late, and never for the last batch of AvailableNow.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "a stream has no end: leave out endSeq and its like, and stop it by its trigger"
             )
         if options.starting_offsets == "latest" and options.start is not None:
-            raise InvalidOption("options startingOffsets and startSeq say the same thing twice: give one")
+            raise InvalidOption("options startingOffsets and startSeq have the same meaning: give only one")
         self.options = options
         self._rows = partial(ChangeRows, schema, options, is_inferred=is_inferred)
         self._target: dict[str, int] | None = None
@@ -95,7 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """How far the next batch goes; `start` itself if there is nothing new.
 
         Raises:
-            HistoryDiverged, HistoryLost, CannotOpen: A file does not continue the history that the stream has read.
+            HistoryDiverged, HistoryLost, CannotOpen: A file does not continue the stream's earlier history.
         """
         positions = from_offset(start)
         looks = {path: look for path in self._paths(positions) if (look := self._look(path, positions))}
@@ -111,7 +111,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_offset(found) if is_behind(positions, found) else start
 
     def _paths(self, positions: Mapping[str, Position]) -> list[str]:
-        """The files that exist now, and those that the stream has read before."""
+        """The present files, and the files that the stream has read before."""
         try:
             files = fleet.files_of(self.options)
         except CannotOpen:
@@ -153,7 +153,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return shares({path: available[path] for path in paths[turn:] + paths[:turn]}, limit.max_rows)
 
     def _end(self, look: Look, count: int, available: int) -> Position:
-        """Where a batch ends that takes `count` changes of a file: at the end of a commit, unless one commit is larger."""
+        """The end of a batch with `count` changes of a file: at the end of a commit, unless one commit is larger."""
         seq = look.begin + count
         if seq == look.pin.seq:
             return look.to_end()
@@ -192,8 +192,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if before.get(path) == position:
                 # This file has nothing new.
                 continue
-            # The end of a batch also says where it began. `start` cannot be used for that: after a crash, Spark asks for the
-            # start of the first batch again, and "latest" may then be past this batch.
+            # The end of a batch also contains its begin. `start` cannot be used for that: after a crash, Spark requests the start
+            # of the first batch again, and "latest" may then be past this batch.
             with self._snapshot(path) as (engine, snapshot):
                 pin = exports.pin_of(engine, snapshot)
                 since = self._checked(engine, snapshot, position, position.since)
@@ -207,7 +207,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @contextmanager
     def _snapshot(self, path: str) -> Iterator[tuple[Engine, Snapshot]]:
-        # The file is opened anew each time, so that its replacement is noticed and nothing stays open while a query idles.
+        # The file is opened again each time, so that its replacement is noticed and nothing stays open while a query idles.
         with opened(path, self.options) as engine, engine.snapshot() as snapshot:
             yield engine, snapshot
 

@@ -1,4 +1,4 @@
-"""VARIANT: a value as the two byte strings of Spark's VARIANT, which keep the type of everything in it.
+"""VARIANT: a value as the two byte strings of Spark's VARIANT, with the types of everything in it.
 
 It is made directly from Python's values: JSON text in between would lose the types of Decimals, dates and bytes, and take three
 times as long. UUIDs, times of day and durations (in seconds), for which VARIANT has no type, become strings. Numbers of more than

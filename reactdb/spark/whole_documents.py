@@ -1,14 +1,13 @@
-"""Whole documents: a column of JSON text, VARIANT or stored bytes becomes the dicts that are stored; the inverse of reading.
+"""Whole documents: a column of JSON text, VARIANT or stored bytes becomes dicts to store; the inverse of reading.
 
-Each document contains its primary key. Anything that is not a document is refused, and the error shows the column and the
-beginning of the value: text that is not JSON (or has a name twice, of which only one could be kept, or a number beyond the
-doubles), a value that is not an object, bytes that are not a document's. Nulls inside stay, because here a missing field
-differs from one that is null.
+Each document contains its primary key. Any other value is refused, and the error shows the column and the beginning of the value:
+text that is not JSON (or has a name twice, or a number beyond the doubles), a value that is not an object, bytes that are not a
+document's. Nulls inside stay, because here a missing field differs from null.
 
-Bytes are decoded and encoded again, so that everything that is stored was checked; the bytes of a document that reactdb has
-written do not change.
+Bytes are decoded and encoded again, so that everything is checked before it is stored; the bytes of reactdb's own documents do
+not change.
 
-Rule of this file: the result is a document, or an error that names the column. No other form is guessed.
+Rule of this file: the result is a document, or an error with the column. No other form is guessed.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from reactdb.values import codec
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# The name that reads give to the column of documents, and their columns beside it, which hold nothing that a write needs.
+# The usual name of the column of documents, and the columns beside it that a write does not need.
 USUAL = "document"
 BESIDE = ("key", "key_bytes", "_source")
 
@@ -175,7 +174,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise ValueError(f"the name {twice!r} is there twice")
+        raise ValueError(f"the name {twice!r} occurs twice")
     return found
 
 

@@ -1,11 +1,11 @@
 """Writing: `df.write.format("reactdb")` and `df.writeStream.format("reactdb")`.
 
-The tasks make documents of their rows and stage them in parallel. The driver then stores all of them in one transaction, so
-a batch is stored whole or not at all, and feeds see one commit. In the same transaction, a batch of a stream leaves a
-receipt in the file: an idempotency key. If Spark does not know how a commit ended, it sends the batch again; a batch that
-has a receipt is skipped.
+The tasks make documents of their rows and stage them in parallel. The driver then stores all of them in one transaction, so a
+batch is stored whole or not at all, and feeds see one commit. In the same transaction, a batch of a stream leaves a receipt in
+the file: an idempotency key. If Spark does not know how a commit ended, it sends the batch again; a batch with a receipt is
+skipped.
 
-Rule of this file: tasks never open the database, and abort never takes back what was committed.
+Rule of this file: tasks never open the database, and abort never undoes a commit.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE = 1_000
 
 # ---------------------------------------------------------------------------------------------------------------
-# What Spark calls
+# Methods for Spark
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -81,7 +81,7 @@ class BatchWriter(DataSourceArrowWriter):
         if deletes is not None and (
             deletes not in schema.names or schema[deletes].dataType.typeName() != "boolean"
         ):
-            raise InvalidOption(f"deleteField names {deletes!r}, which is no boolean column of the rows")
+            raise InvalidOption(f"deleteField names {deletes!r}, which is not a boolean column of the rows")
         if deletes is not None and (overwrite or self.options.conflict == "error"):
             raise InvalidOption(
                 "deleteField goes with conflict=replace or conflict=update: the others delete nothing"
@@ -125,7 +125,7 @@ class BatchWriter(DataSourceArrowWriter):
             return part.part(query or "")
 
     def _encoded(self, documents: list[dict[str, Any]]) -> tuple[list[bytes], list[bytes]]:
-        """The keys and bytes of documents; one that deletes its key has no bytes."""
+        """The keys and bytes of documents; a document that deletes its key has no bytes."""
         primary_key, delete_field = self.primary_key, self.options.delete_field
         for document in documents:
             if document.get(primary_key) is None:
@@ -144,13 +144,13 @@ class BatchWriter(DataSourceArrowWriter):
         return prepared.keys, bodies
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:
-        """Store everything that was staged in one transaction. Runs on the driver."""
+        """Store all staged documents in one transaction. Runs on the driver."""
         parts = [message for message in messages if isinstance(message, Part)]
         if len(parts) != len(messages):
-            raise UsageError("a task of the write has not said what it staged; nothing was written")
+            raise UsageError("a task of the write has not reported its staged documents; nothing was written")
         sender, delivery = self.options.sender, self.options.delivery
         if batchId is not None:
-            # Spark gives each query an id that lasts as long as its checkpoint.
+            # A query keeps its id as long as its checkpoint.
             sender = next((part.query for part in parts if part.query), None)
             if sender is None:
                 raise UsageError(
@@ -175,22 +175,22 @@ class BatchWriter(DataSourceArrowWriter):
         self._clean([message for message in messages if isinstance(message, Part)])
 
     def _clean(self, parts: Iterable[Part]) -> None:
-        # If Spark does not say which query it is, the job's folder here differs from that of the tasks.
+        # If Spark does not name the query, the job's folder here differs from the tasks' folder.
         for folder in {self.job_folder, *(Path(part.folder).parent for part in parts)}:
             staging.remove(folder)
 
 
 class StreamWriter(BatchWriter, DataSourceStreamArrowWriter):
-    """One micro-batch of `df.writeStream`. Spark creates it anew for the tasks and for the commit of each batch."""
+    """One micro-batch of `df.writeStream`. Spark creates a new one for the tasks and for the commit of each batch."""
 
     is_stream = True
 
 
 def key_field(options: WriteOptions) -> str:
-    """The primary key of the table that is written to, whether or not it exists yet.
+    """The primary key of the target table, whether or not it exists yet.
 
     Raises:
-        InvalidOption: The table has another one than the options say.
+        InvalidOption: The table has another primary key than the options.
         CannotOpen: The folder is missing, or does not permit creating the file.
     """
     chosen = options.primary_key or "id"
@@ -210,7 +210,7 @@ def key_field(options: WriteOptions) -> str:
         return chosen
     if options.primary_key not in (None, there):
         raise InvalidOption(
-            f"table {options.table!r} has the primary key {there!r}, and primaryKey says {options.primary_key!r}"
+            f"table {options.table!r} has the primary key {there!r}, but primaryKey is {options.primary_key!r}"
         )
     return there
 
@@ -232,7 +232,7 @@ def write_parts(
     """Write all parts, in their order, in one transaction.
 
     Args:
-        sender: The name of the sender, if there is one; a delivery that is not newer than its receipt in the file is skipped.
+        sender: The name of the sender, if there is one; a delivery is skipped if it is not newer than its receipt in the file.
         stays_open: Leave the database open, because the next commit comes soon.
 
     Returns:
@@ -303,7 +303,7 @@ def _insert(write: Write, page: Page, options: WriteOptions) -> None:
 
 
 def _overwrite(write: Write, found: Iterable[Page], conflict: str) -> None:
-    """Replace everything in the table. Documents that stay the same are not logged, so feeds see only the difference."""
+    """Replace everything in the table. Unchanged documents are not logged, so feeds see only the difference."""
     kept: set[bytes] = set()
     for keys, bodies in found:
         for key, body in zip(keys, bodies, strict=True):

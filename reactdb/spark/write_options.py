@@ -45,18 +45,18 @@ class WriteOptions:
     Attributes:
         path: The absolute path of the database file.
         table: The name of the table, which is created if it is missing.
-        primary_key: The primary key of a table that is created; None: that of the existing table, or "id".
-        conflict: What happens if a key is taken, as in `Table.insert`.
+        primary_key: The primary key of a new table; None: the existing table's key, or "id".
+        conflict: The treatment of an existing key, as in `Table.insert`.
         document: "struct" if the columns are the fields; "json", "variant" or "binary" if one column has whole documents.
         nulls: "drop" or "keep" the null fields of rows and structs.
         uuid_fields: Columns of text to be stored as UUIDs.
         delete_field: A boolean column; a row in which it is true deletes its key. The column is not stored.
         durability, busy_timeout_s, origin: As in `reactdb.connect`.
         imports: Modules that register the table's write hook, or types of values, imported in the driver and in each task.
-        staging_path: A folder to stage in that all machines see; None: one beside the database.
+        staging_path: A staging folder that all machines see; None: a folder beside the database.
         inline_bytes: The output of a task travels in its message up to this size.
         checkpoint: The path of the stream's checkpoint; empty if Spark does not give it.
-        sender, delivery: The caller's name and number for this write, so that it is not carried out twice.
+        sender, delivery: The caller's name and number for this write, so that it is not executed twice.
     """
 
     path: str

@@ -1,11 +1,11 @@
 """Testing code that uses reactdb: a recorder of feeds, virtual time, RethinkDB's driver without a server, a pytest plugin.
 
     recorder     Recorder: keeps the events of a feed, without sleeping
-    clock        VirtualClock: a scheduler whose time passes only when a test advances it
+    clock        VirtualClock: a scheduler whose time a test advances
     rethinkdb    rethinkdb_connection(db), rethinkdb_server(db)
     plugin       the fixtures `reactdb_...` for pytest
 
-Rule of this folder: importing it imports neither pytest, nor a driver, nor asyncio. Functions that need one import it.
+Rule of this folder: importing it imports neither pytest, nor a driver, nor asyncio. Functions import them when they need them.
 """
 
 from __future__ import annotations

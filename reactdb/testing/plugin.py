@@ -2,10 +2,10 @@
 
     reactdb_memory      an empty database in memory
     reactdb_file        an empty database in a file, at `reactdb_file.path`
-    reactdb_clock       a VirtualClock: a scheduler on which time passes only when the test advances it
+    reactdb_clock       a VirtualClock: a scheduler whose time the test advances
     reactdb_recorder    reactdb_recorder(feed) records the events of a feed
     reactdb_rethinkdb   a connection of RethinkDB's driver to an empty database, without a server
-    reactdb_mongodb     a client of PyMongo that is connected to an empty database, with `watch()` and transactions
+    reactdb_mongodb     a client of PyMongo, connected to an empty database, with `watch()` and transactions
 
 pytest imports this file in every run, also for tests that do not use reactdb, so it imports only pytest until a fixture is
 used.
@@ -46,7 +46,7 @@ def reactdb_file(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def reactdb_clock() -> VirtualClock:
-    """A scheduler whose time passes only when the test advances it: `feed.subscribe(..., scheduler=reactdb_clock)`."""
+    """A scheduler whose time the test advances: `feed.subscribe(..., scheduler=reactdb_clock)`."""
     from reactdb.testing.clock import VirtualClock
 
     return VirtualClock()
@@ -90,7 +90,7 @@ def reactdb_mongodb() -> Iterator[Any]:
     with reactdb.connect(":memory:") as db, serve_in_thread(db) as server:
         client = pymongo.MongoClient(server.uri)
         yield client
-        # Where the test has closed it, PyMongo cannot tell the server of cursors that were left open, and says so by an error
-        # when it is closed again. They end with the server.
+        # If the test has closed it, PyMongo cannot tell the server to close open cursors, and raises an error when it is closed
+        # again. The cursors end with the server.
         with suppress(pymongo.errors.InvalidOperation):
             client.close()

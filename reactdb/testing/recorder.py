@@ -38,7 +38,7 @@ class Recorder(ObserverBase[Any]):
     def __init__(self, feed: Observable[Any] | None = None, *, scheduler: Any = None) -> None:
         """
         Args:
-            feed: What to subscribe to at once, on the given scheduler. Without it, pass the recorder to `subscribe` yourself.
+            feed: The feed to subscribe to at once, on the given scheduler. Without it, pass the recorder to `subscribe` yourself.
         """
         self.events: list[Any] = []
         self.threads: list[str] = []

@@ -33,7 +33,7 @@ def rethinkdb_server(
 def rethinkdb_connection(
     db: Database, database: str = "test", *, wire: type[SessionWire] | None = None
 ) -> Any:
-    """A connection of the `rethinkdb` driver that needs no server, as `reactdb.rethinkdb(db)` gives one. A context manager.
+    """A connection of the `rethinkdb` driver without a server, the same as of `reactdb.rethinkdb(db)`. A context manager.
 
     Args:
         database: The database of tables without `r.db(...)`.

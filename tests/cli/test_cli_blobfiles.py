@@ -69,7 +69,7 @@ def test_a_file_that_is_not_what_its_name_says_is_refused(exported: Path):
         path = exported / "scans" / name
         path.write_bytes(path.read_bytes()[:-1])
 
-    assert "is not what its name says: it was changed, or cut off" in error_of(
+    assert "does not match the digest in its name: it was changed, or cut off" in error_of(
         imported(exported, "--blobs", exported / "scans")
     )
     with reactdb.connect(exported / "new.db") as db:

@@ -69,7 +69,7 @@ def test_a_file_that_is_not_what_its_name_says_is_not_taken(file: Path, tmp_path
 
     done = run("import", other, "notes", out, "--create", "--blobs", folder)
     assert 1 == done.exit_code
-    assert "is not what its name says" in done.output
+    assert "does not match the digest in its name" in done.output
 
 
 @pytest.mark.parametrize("options", [["--changes"], ["--format", "csv"], ["--salvage"]])

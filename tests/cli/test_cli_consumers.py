@@ -95,7 +95,7 @@ def test_how_much_history_is_held_is_told_to_the_file(file: Path):
     ("options", "sentence"),
     [
         (["--reset", "a", "--skip", "b"], "One thing at a time: --reset, --skip, --remove or --hold."),
-        (["--since", "3"], "--since says where --reset goes on."),
+        (["--since", "3"], "--since is the position for --reset."),
         (["--reset", "uploader", "--since", "99"], "there is no position 99 in this history"),
     ],
 )

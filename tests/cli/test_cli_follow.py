@@ -231,9 +231,9 @@ def test_events_are_lines_for_people(told, file):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["games", "--limit", "3"], "say --order"),
-        (["games", "--desc"], "say --order"),
-        (["--where", "a=1"], "say which"),
+        (["games", "--limit", "3"], "give --order"),
+        (["games", "--desc"], "give --order"),
+        (["--where", "a=1"], "name one"),
         (["games", "--where", "a="], "position 3: expected a value but found the end"),
         (["games", "--order", "a."], "position 3: expected a field but found the end"),
     ],

@@ -526,8 +526,9 @@ def test_another_source_of_the_same_name_is_refused(file, people):
 
     result = run("import", file, "people", people, "--resume")
 
-    assert "the source is not what was imported up to line 2500 at seq 2501: it has changed" == error_of(
-        result
+    assert (
+        "the source differs from the imported part up to line 2500 at seq 2501: it has changed"
+        == error_of(result)
     )
 
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -395,8 +396,10 @@ def test_threads_of_reactdb_survive_what_a_subscriber_raises_in_them(
         struck.set()
         raise error
 
-    setting.games.changes(squash=0.001).subscribe(fail, lambda error: None)
-    setting.games.insert({"id": 1})
+    setting.games.changes(squash=0.05).subscribe(fail, lambda error: None)
+    # On a machine that is busy the interval may be over when the insert is done: then the insert's own thread delivers.
+    with suppress(error):
+        setting.games.insert({"id": 1})
     assert struck.wait(PATIENCE_S)
     setting.games.changes(squash=0.001).subscribe(lambda event: told.set())
     setting.games.insert({"id": 2})

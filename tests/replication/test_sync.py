@@ -626,7 +626,7 @@ class TestFailures:
     def test_tls_on_a_plain_port_is_not_tried_again(self, here, url):
         told = Told()
 
-        with pytest.raises(reactdb.errors.SyncFailed, match="nothing speaks TLS on that port"):
+        with pytest.raises(reactdb.errors.SyncFailed, match="the server on that port does not use TLS"):
             reactdb.sync(here, "notes", url.replace("http:", "https:"), on_progress=told)
 
         assert ["failed"] == [progress.state for progress in told.all]
@@ -854,7 +854,7 @@ class TestTheCommand:
         code, output = self.run(f"{tmp_path / 'new.db'}/notes", url.replace("http:", "https:"))
 
         assert 1 == code
-        assert "nothing speaks TLS on that port" in output
+        assert "the server on that port does not use TLS" in output
         assert [] == list(tmp_path.iterdir())
 
     def test_a_server_that_refuses_leaves_no_file(self, there, tmp_path):

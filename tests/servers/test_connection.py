@@ -408,7 +408,7 @@ def test_one_connection_too_many_is_sent_away(opened: Any) -> None:
         for client in (ground.client(), ground.client()):
             assert b"x" == client.ask(b"echo x")
         if ground.tls is None:
-            sentence = b"There are 2 connections already, which is as many as there can be.\n"
+            sentence = b"There are 2 connections already, which is the limit.\n"
             assert sentence == ground.client(greets=False).everything()
         else:
             with pytest.raises((ssl.SSLError, ConnectionError)):

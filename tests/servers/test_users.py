@@ -135,7 +135,7 @@ def test_a_file_that_is_missing_empty_or_no_text_is_refused(file: Path) -> None:
     with pytest.raises(InvalidOption, match="cannot be read: No such file"):
         Credentials.from_file(file)
     file.write_text("# nobody\n")
-    with pytest.raises(InvalidOption, match="names nobody; add one with `python -m"):
+    with pytest.raises(InvalidOption, match="has no users; add one with `python -m"):
         Credentials.from_file(file)
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidOption, match="cannot be read: it is not UTF-8"):

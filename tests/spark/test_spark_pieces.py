@@ -85,7 +85,7 @@ def test_option_names_have_no_case_and_other_spellings():
         ({"startSeq": "5"}, "needs option read=changes"),
         (
             {"read": "changes", "startSeq": "1", "startingVersion": "1"},
-            "options startSeq and startingVersion say",
+            "options startSeq and startingVersion have",
         ),
         ({"asOf": "5", "versionAsOf": "6"}, "option asOf was given twice"),
         ({"samplingSize": "0"}, "option samplingSize is a whole number of at least 1"),

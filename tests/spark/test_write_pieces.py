@@ -488,7 +488,7 @@ class TestWriting:
 
         with reactdb.connect(path) as db:
             assert {"id": 1, "player": "Ann"} == db.table("games").get("Ann").run()
-        with pytest.raises(InvalidOption, match="has the primary key 'player', and primaryKey says 'id'"):
+        with pytest.raises(InvalidOption, match="has the primary key 'player', but primaryKey is 'id'"):
             writer(path, primaryKey="id")
 
     def test_a_folder_that_is_not_there_is_told_and_not_made(self, path: Path):
@@ -699,8 +699,8 @@ class TestOptions:
             ({"busyTimeout": "soon"}, "busyTimeout is a number from 0 to 86400, not 'soon'"),
             ({"txnAppId": "a"}, "txnAppId and txnVersion belong together"),
             ({"txnAppId": "a", "txnVersion": "-1"}, "txnVersion is a whole number from 0"),
-            ({"uuidFields": "id"}, "uuidFields names 'id', which is no column of text"),
-            ({"deleteField": "player"}, "deleteField names 'player', which is no boolean column"),
+            ({"uuidFields": "id"}, "uuidFields names 'id', which is not a text column"),
+            ({"deleteField": "player"}, "deleteField names 'player', which is not a boolean column"),
             ({"deleteField": "gone"}, "deleteField goes with conflict=replace or conflict=update"),
             ({"table": ""}, "needs the name of a table"),
             ({"table": "a b"}, "Table name 'a b' is invalid"),

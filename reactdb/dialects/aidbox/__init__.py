@@ -1,13 +1,13 @@
 """Aidbox's Changes API, and enough of its resources to feed it, on a reactdb file.
 
     aidbox                   the resource types of a file: `aidbox(db)`
-    changes                  `$changes`: what has happened since a version
+    changes                  `$changes`: the changes since a version
     resources                one resource: read, made, replaced, patched, deleted
-    searching, bundles       many: found by dot expressions; written in one commit
-    asked                    what a request's parameters ask for
+    searching, bundles       many resources: found by dot expressions; written in one commit
+    asked                    the parameters of a request
     dotted, patching, fhir, spelling
-                             conditions, patches, FHIR's format, and how documents are told
-    errors                   how a refusal is told
+                             conditions, patches, FHIR's format, and the form of documents
+    errors                   the errors of the dialect
 
 There are no sockets and no threads here; `reactdb.servers.http` adds them.
 """

@@ -5,7 +5,7 @@
     box["Patient"].changes(version=1)       {"version": 2, "changes": [...]}, or None: nothing has changed
     box.bundle({"type": "transaction", "entry": [...]})
 
-Every table is a resource type, and documents that were written natively are resources. See `spelling`.
+Every table is a resource type, and native documents are resources. See `spelling`.
 
 Rule of this file: it opens snapshots and transactions, and closes them. Any thread.
 """
@@ -56,7 +56,7 @@ class Aidbox:
         self._session = session_of(db)
 
     def __getitem__(self, type: str) -> ResourceType:
-        """A resource type. It need not be there: the first resource that is written makes it."""
+        """A resource type. It may be missing: its first resource makes it."""
         return ResourceType(self, type)
 
     def __repr__(self) -> str:
@@ -67,11 +67,10 @@ class Aidbox:
         return sorted(self._session.tables())
 
     def bundle(self, bundle: Mapping[str, Any]) -> dict[str, Any]:
-        """Carry out a Bundle of the type `transaction` (all of it or nothing, one commit) or `batch`, and give the Bundle that
-        answers it.
+        """Execute a Bundle of the type `transaction` (all or nothing, one commit) or `batch`, and return the Bundle of answers.
 
         Raises:
-            AidboxError: 400, it is none; in a transaction, what the first entry was refused with that failed.
+            AidboxError: 400, it is no Bundle; in a transaction, the refusal of the first failed entry.
         """
         kind, entries = bundles.entries_of(bundle)
         if kind == "transaction":
@@ -131,10 +130,10 @@ class Aidbox:
         return times
 
     # -----------------------------------------------------------------------------------------------------------
-    # For those who stand on it
+    # For the HTTP server
 
     def reading(self, type: str, read: Callable[[Snapshot, TableInfo], T]) -> T:
-        """What `read` finds in one snapshot.
+        """The result of `read` in one snapshot.
 
         Raises:
             AidboxError: 404, there is no such type.
@@ -150,7 +149,7 @@ class Aidbox:
         """One commit.
 
         Raises:
-            AidboxError: 403, the file is only read; what `work` raises: then nothing was written.
+            AidboxError: 403, the file is only read; errors of `work`: then nothing was written.
         """
 
         def one(transaction: WriteTransaction) -> T:
@@ -164,13 +163,13 @@ class Aidbox:
             raise AidboxError(403, "forbidden", str(error)) from None
 
     def shown(self, written: Written) -> Resource:
-        """What was written, as it is shown."""
+        """The written resource, in Aidbox's form."""
         time = self._times([written])[written.version]
         return Resource(written.type, written.fields, written.version, time)
 
     def watch(self, type: str, id: str | None, on_ready: Callable[[], object]) -> FeedReader:
-        """A reader that calls `on_ready` when a type, or one resource, has changed: poll it until nothing is left, and ask for
-        the changes then. Close it.
+        """A reader that calls `on_ready` when a type, or one resource, has changed: poll it until it is empty, and then read the
+        changes. Close it.
 
         Raises:
             AidboxError: 404, there is no such type.
@@ -223,25 +222,26 @@ class ResourceType:
         total: str | None = None,
         cut_commits: bool = False,
     ) -> dict[str, Any] | None:
-        """What has changed since a version: `{"version": ..., "changes": [...]}`, as `GET /{type}/$changes` answers.
+        """The changes since a version: `{"version": ..., "changes": [...]}`, as from `GET /{type}/$changes`.
 
         Args:
-            version: After which; or (after which, up to which), also as a text `"2,5"`. None: only the version is told.
+            version: The exclusive lower version; or (exclusive lower, inclusive upper), also as a text `"2,5"`. None: only the
+                version is returned.
             id: Of one resource alone.
             where: Dot expressions: `{".name.0.family": "Wood"}`.
-            omit_resources: Only `id` and `resourceType` are told of resources.
+            omit_resources: Resources have only `id` and `resourceType`.
             fhir: Resources in FHIR's format.
-            count: Changes of a page, at most 10,000; more where a commit goes on, unless `cut_commits`. 0: only `total` is told,
-                and `version` is the one that was asked with.
+            count: Changes per page, at most 10,000; more if a commit is longer, unless `cut_commits`. 0: only `total`, and
+                `version` is the request's own.
             page: From 1.
             total: `accurate` counts all pages' changes.
 
         Returns:
-            None where nothing has changed, which is 304 over HTTP.
+            None if nothing has changed, which is 304 over HTTP.
 
         Raises:
-            AidboxError: 400, an option is malformed; 404, there is no such type or resource; 410, changes after this version are
-                no longer in the log: `details["oldest"]` says which version is the oldest one that can be asked from.
+            AidboxError: 400, an option is malformed; 404, the type or resource does not exist; 410, changes after this version
+                are no longer in the log: `details["oldest"]` is the oldest possible version.
         """
         if isinstance(version, tuple):
             version = ",".join(map(str, version))
@@ -267,7 +267,7 @@ class ResourceType:
         return None if found is None else found.body
 
     def changes_asked(self, asked: ChangesAsked, id: str | None = None) -> VersionedPage | None:
-        """`changes`, by what was asked for."""
+        """`changes`, with parsed options."""
         return self._box.reading(self.name, lambda snapshot, table: changes_of(snapshot, table, id, asked))
 
     # -----------------------------------------------------------------------------------------------------------
@@ -288,17 +288,17 @@ class ResourceType:
         """A new resource, under its `id` or a new one.
 
         Raises:
-            AidboxError: 409, there is one with this id; 400, 422: it cannot be stored.
+            AidboxError: 409, the id exists; 400, 422: it cannot be stored.
         """
         return self._written(lambda writing: writing.create(self.name, _object(resource)))
 
     def put(
         self, id: str, resource: Mapping[str, Any], *, if_match: int | str | None = None
     ) -> dict[str, Any]:
-        """The resource in the place of what is there, or a new one.
+        """Replace the resource, or make it.
 
         Args:
-            if_match: The version that it must have now.
+            if_match: Its required version.
 
         Raises:
             AidboxError: 412, it has another version; 400, 422: it cannot be stored.
@@ -307,10 +307,11 @@ class ResourceType:
         return self._written(lambda writing: writing.put(self.name, id, _object(resource), match))
 
     def patch(self, id: str, patch: Any, *, if_match: int | str | None = None) -> dict[str, Any]:
-        """Merge an object into a resource (RFC 7396), or carry out a list of operations on it (RFC 6902).
+        """Merge an object into a resource (RFC 7396), or apply a list of operations to it (RFC 6902).
 
         Raises:
-            AidboxError: 404, there is none; 412, it has another version; 400, 422: the patch is none, or cannot be carried out.
+            AidboxError: 404, it does not exist; 412, it has another version; 400, 422: the patch is malformed, or cannot be
+                applied.
         """
         match = None if if_match is None else str(if_match)
         return self._written(lambda writing: writing.patch(self.name, id, patch, match))
@@ -319,17 +320,17 @@ class ResourceType:
         """Delete a resource, and give its last state.
 
         Raises:
-            AidboxError: 404, there is none; 412, it has another version.
+            AidboxError: 404, it does not exist; 412, it has another version.
         """
         match = None if if_match is None else str(if_match)
         return self._written(lambda writing: writing.delete(self.name, id, match))
 
     def search(self, where: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Any]:
-        """The resources that dot expressions let pass, as a Bundle of the type `searchset`.
+        """The resources that pass dot expressions, as a Bundle of the type `searchset`.
 
         Args:
             where: `{".name.0.family": "Wood"}`.
-            options: `count` (100; at most 10,000; 0: only `total` is told), `page` (1), `total` (`accurate`).
+            options: `count` (100; at most 10,000; 0: only `total`), `page` (1), `total` (`accurate`).
 
         Raises:
             AidboxError: 400, an option is malformed; 404, there is no such type.

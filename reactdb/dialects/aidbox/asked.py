@@ -1,4 +1,4 @@
-"""What the parameters of a request ask for: `version=2,5`, `_count=10`, `omit-resources=true`, `.name.0.family=Wood`.
+"""The parameters of a request: `version=2,5`, `_count=10`, `omit-resources=true`, `.name.0.family=Wood`.
 
 Rule of this file: texts in, values or a refusal out.
 """
@@ -55,7 +55,7 @@ def changes_asked(parameters: Parameters) -> ChangesAsked:
 
 
 def versions(text: str | None) -> tuple[int | None, int | None]:
-    """(after which, up to which) of `L` or `L,U`.
+    """(exclusive lower, inclusive upper version) of `L` or `L,U`.
 
     Raises:
         AidboxError: 400, it is neither.
@@ -71,13 +71,13 @@ def versions(text: str | None) -> tuple[int | None, int | None]:
 
 
 def page_size(parameters: Parameters) -> int | None:
-    """How many one page has. 0: nothing is told but how many there are, as FHIR has it for a search. None: nothing was said."""
+    """The size of a page. 0: only the total, as in FHIR's search. None: the parameter is missing."""
     found = number(parameters, "_count", 0, MOST_COUNT)
     return found if found is not None or last(parameters, "_page") is None else 100
 
 
 def has_total(parameters: Parameters) -> bool | None:
-    """Whether all are to be counted; None where nothing is said."""
+    """Whether to count all of them; None if the parameter is missing."""
     text = last(parameters, "_total")
     text = last(parameters, "_totalMethod") if text is None else text
     if text is None:
@@ -96,7 +96,7 @@ def check_known(parameters: Parameters, known: Iterable[str]) -> None:
 
 
 def last(parameters: Parameters, name: str) -> str | None:
-    """The value of a parameter; where it is there several times, the last one."""
+    """The value of a parameter; if it occurs several times, the last value."""
     found = [value for one, value in parameters if one == name]
     return found[-1] if found else None
 
@@ -118,7 +118,7 @@ def number(parameters: Parameters, name: str, least: int, most: int) -> int | No
 
 
 def spelled(options: dict[str, Any]) -> Parameters:
-    """Options of a call as parameters: True is `true`, and what is None or False was not asked for."""
+    """Options of a call as parameters: True is `true`, and None and False are left out."""
     return [
         (name, "true" if value is True else str(value))
         for name, value in options.items()

@@ -1,12 +1,12 @@
 """Bundles: many requests in one, `POST /`.
 
     transaction    all of them, or none; one commit of the log
-    batch          each for itself, with its own answer
+    batch          each alone, with its own answer
 
-In a transaction, writes are carried out in FHIR's order (DELETE, POST, PUT and PATCH, GET), and a reference to the `fullUrl` of
-an entry that is made becomes a reference to what it was given. Source: http://hl7.org/fhir/R4/http.html#transaction.
+In a transaction, writes are executed in FHIR's order (DELETE, POST, PUT and PATCH, GET), and a reference to the `fullUrl` of a
+new entry becomes a reference to its type and id. Source: http://hl7.org/fhir/R4/http.html#transaction.
 
-Rule of this file: what is in a bundle, and the order of it. What one entry does is in `resources`.
+Rule of this file: the entries of a bundle, and their order. `resources` executes an entry.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class BundledRequest(NamedTuple):
         type, id: Of the resource; no id in a POST, or a search.
         parameters: Of the URL.
         resource: The body.
-        if_match: The version that it must have.
-        full_url: What other entries call it.
+        if_match: The required version.
+        full_url: Its name in other entries.
     """
 
     method: str
@@ -98,7 +98,7 @@ def _entry(entry: object, number: int) -> BundledRequest:
 
 
 def carry_out(writing: Writing, entry: BundledRequest) -> Written:
-    """A request that writes."""
+    """Execute a request that writes."""
     spend(CALL_STEPS)
     if entry.method == "POST":
         return writing.create(entry.type, entry.resource)
@@ -111,7 +111,7 @@ def carry_out(writing: Writing, entry: BundledRequest) -> Written:
 
 
 def in_order(entries: list[BundledRequest]) -> list[int]:
-    """The places of entries in the order in which a transaction carries them out.
+    """The places of entries in the order of execution in a transaction.
 
     Raises:
         AidboxError: 400, one resource is written twice.
@@ -129,10 +129,10 @@ def in_order(entries: list[BundledRequest]) -> list[int]:
 
 
 def resolved(entries: list[BundledRequest]) -> list[BundledRequest]:
-    """Entries in which everything that is made has an id, and is called by it.
+    """The entries with an id for every new resource, and with references to these ids.
 
     Raises:
-        AidboxError: 422, an id is none.
+        AidboxError: 422, an id is invalid.
     """
     made, named = [], {}
     for entry in entries:
@@ -170,7 +170,7 @@ def _renamed(value: Any, named: Mapping[str, tuple[str, str]]) -> Any:
 
 
 def answer_of(written: Written, body: dict[str, Any] | None, modified: str | None) -> dict[str, Any]:
-    """The entry that answers a write."""
+    """The entry for the answer of a write."""
     response = {"status": STATUSES[written.event], "etag": etag_of(written.version)}
     if modified is not None:
         response["lastModified"] = modified
@@ -180,7 +180,7 @@ def answer_of(written: Written, body: dict[str, Any] | None, modified: str | Non
 
 
 def refusal_of(error: AidboxError) -> dict[str, Any]:
-    """The entry that answers a request of a batch that was refused."""
+    """The entry for a refused request of a batch."""
     return {"response": {"status": str(error.status), "outcome": error.outcome}}
 
 

@@ -1,12 +1,12 @@
-"""Changes: what has happened to a type or to one resource since a version, as `$changes` tells it.
+"""Changes: the changes of a type or of one resource since a version, as in `$changes`.
 
-A version is a seq of the log. The version of a type is the seq of its newest change, and before the first one that at which its
-table was made; it is found by one look-up, so a poll that finds nothing reads no change. Seqs are given in the transaction that
-writes, and become visible with it, so no change with a lower version can come later than one that was read.
+A version is a seq of the log. The version of a type is the seq of its newest change, and before the first change the seq of its
+table's creation; one look-up finds it, so a poll without news reads no change. The writing transaction assigns seqs, and they
+become visible with it, so after a read no change with a lower version can appear.
 
-Every change is told, not only the newest of a resource. A page holds whole commits: its version is one to go on from.
+Every change is returned, not only the newest of a resource. A page has whole commits, so a client can continue from its version.
 
-Rule of this file: it reads one snapshot. What a request says is in `asked`.
+Rule of this file: it reads one snapshot. `asked` parses requests.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from reactdb.values import collation
 
 PAGE: Final = 500
 CHANGE_STEPS: Final = 8
-"""The steps of a budget that looking at one change counts as, beside its bytes."""
+"""The steps of a budget for one change, beside its bytes."""
 MOST_CHANGES: Final = 10_000
-"""In one answer, where nothing else is asked for; the rest is asked for with the version of the answer."""
+"""The default size of an answer; the next request continues from the answer's version."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangesAsked:
-    """What a request for changes asks for.
+    """A request for changes.
 
     Attributes:
-        since: The version after which changes are told; None: only the newest version is asked for.
-        until: The version up to which they are told, or None.
-        filters: Which resources are told. Of a deleted one the last state counts.
-        omit_resources: Only `id` and `resourceType` are told.
-        fhir: Resources are told in FHIR's format.
-        count: Changes of a page; it has more where a commit goes on. 0: they are only counted.
+        since: The exclusive lower version; None: the request is only for the newest version.
+        until: The inclusive upper version, or None.
+        filters: They select resources. For a deleted resource its last state counts.
+        omit_resources: Resources have only `id` and `resourceType`.
+        fhir: Resources are in FHIR's format.
+        count: Changes per page; more if a commit is longer. 0: only the total.
         page: From 1.
-        cuts_commits: A page has exactly `count` changes, also where it cuts a commit apart; its version is then that of the last
+        cuts_commits: A page has exactly `count` changes, and may cut a commit apart; its version is then the version of the last
             whole commit.
-        total: Whether all of them are counted.
+        total: Whether to count all of them.
     """
 
     since: int | None = None
@@ -66,12 +66,12 @@ class VersionedPage(NamedTuple):
     """An answer.
 
     Attributes:
-        version: To ask with next. What came up to there was told, or does not pass the filters, or is on a page before. The one
-            that was asked with, where changes are only counted.
-        changes: As Aidbox tells them; None where only the version was asked for.
-        total: How many there are on all pages, where that was asked for.
+        version: For the next request. Changes up to it were returned, or do not pass the filters, or are on an earlier page. If
+            changes are only counted, it is the request's own version.
+        changes: In Aidbox's form; None if only the version was requested.
+        total: Their number on all pages, if requested.
         has_more: There are changes behind this page.
-        pages: How many pages there are, where all were counted.
+        pages: The number of pages, if all changes were counted.
     """
 
     version: int
@@ -97,7 +97,7 @@ def type_version(snapshot: Snapshot, table: TableInfo) -> int:
 def resource_version(snapshot: Snapshot, table: TableInfo, id: str) -> int:
     """
     Raises:
-        AidboxError: 404, there never was one, or nothing is left of it.
+        AidboxError: 404, it never existed, or nothing is left of it.
     """
     for key in keys_of(id):
         newest = snapshot.newest(table, key)
@@ -126,7 +126,7 @@ def changes_of(
     oldest = lost_until(snapshot.connection, table)
     if asked.since < oldest:
         raise history_lost(table, asked.since, oldest)
-    # What was removed since then was of other types.
+    # The removed history since then belongs to other types.
     since = max(asked.since, low_water(snapshot.connection))
     found = (
         _of_type(snapshot, table, since, until)
@@ -148,7 +148,7 @@ def history_lost(table: TableInfo, since: int, oldest: int) -> AidboxError:
 
 
 def _head_seq(snapshot: Snapshot, table: TableInfo, key: bytes) -> int | None:
-    """Of a resource whose change was compacted away."""
+    """The seq of a resource whose change was compacted away."""
     found = read_document(snapshot.connection, table, key)
     return None if found is None else found[0]
 
@@ -182,15 +182,15 @@ def _of_resource(snapshot: Snapshot, table: TableInfo, id: str, since: int, unti
 
 
 def _page(changes: Iterable[Change], table: TableInfo, asked: ChangesAsked, until: int) -> VersionedPage:
-    """One page, and where it ends. The pages before it are walked through, because where they end depends on their commits."""
+    """One page, and its end. The pages before it are walked through, because their ends depend on commits."""
     if asked.count == 0:
-        # Nothing is told, so the version to go on from is the one that was asked with.
+        # No change is returned, so the version to continue from is the request's own.
         count = sum(_entry(change, table, asked) is not None for change in changes)
         return VersionedPage(asked.since or 0, [], count)
     most = asked.count or MOST_CHANGES
     told: list[dict[str, Any]] = []
     page, on_page, total = 1, 0, 0
-    # Where the last whole commit ended, and where the page that was asked for did.
+    # The end of the last whole commit, and the end of the requested page.
     boundary, version = asked.since or 0, None
     for _, commit in groupby(changes, key=lambda change: change.commit):
         ended = boundary
@@ -223,10 +223,10 @@ def _page(changes: Iterable[Change], table: TableInfo, asked: ChangesAsked, unti
 
 
 def _entry(change: Change, table: TableInfo, asked: ChangesAsked) -> dict[str, Any] | None:
-    """A change as Aidbox tells it; None where it does not pass. Of a deletion the last state is told."""
+    """A change in Aidbox's form; None if it does not pass. A deletion has the last state."""
     spend(CHANGE_STEPS + len(change.new_bytes or change.old_bytes or b"") // STEP_BYTES)
     if change.is_of_meta_alone:
-        # Something that only another dialect knows of.
+        # A change that only another dialect has.
         return None
     new, old = change.new_val, change.old_val
     document = old if new is None else new

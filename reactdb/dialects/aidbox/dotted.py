@@ -1,12 +1,12 @@
-"""Dot expressions: `.name.0.family=Wood` lets the resources pass that have this text there.
+"""Dot expressions: `.name.0.family=Wood` selects the resources with this text at this path.
 
     .active=true           booleans and numbers are compared as their JSON text
-    .name.0.family=Wood    a number is a place in an array (-1: the last one), or a field of that name
+    .name.0.family=Wood    a number is a place in an array (-1: the last), or a field of that name
     .a=1&.b=2              several: all of them
 
-What is not there, and null, equals nothing. An object or array equals its JSON text as PostgreSQL writes it: fields sorted by
-length and then by bytes, a space after each colon and comma. Source: Aidbox evaluates `resource #>> '{name,0,family}' = 'Wood'`
-in PostgreSQL (https://www.postgresql.org/docs/current/functions-json.html, `#>>`).
+A missing value, and null, equals nothing. An object or array equals its JSON text in PostgreSQL's form: fields sorted by length
+and then by bytes, a space after each colon and comma. Source: Aidbox evaluates `resource #>> '{name,0,family}' = 'Wood'` in
+PostgreSQL (https://www.postgresql.org/docs/current/functions-json.html, `#>>`).
 
 Rule of this file: a resource in, yes or no out.
 """
@@ -26,11 +26,11 @@ _PLACE: Final = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 
 
 class DotExpression:
-    """One of them.
+    """One dot expression.
 
     Attributes:
         path: Names of fields and places in arrays, as texts.
-        text: What has to be there.
+        text: The required text.
     """
 
     __slots__ = ("path", "text")
@@ -45,7 +45,7 @@ class DotExpression:
 
 
 def dot_expressions(parameters: Iterable[tuple[str, str]]) -> list[DotExpression]:
-    """Those of a query's parameters whose names begin with a dot.
+    """The dot expressions of a query: parameters with a dot at the beginning of the name.
 
     Raises:
         AidboxError: 400, a name is no path, or asks for another comparison than equality.
@@ -72,7 +72,7 @@ def passes(resource: Mapping[str, Any], expressions: Iterable[DotExpression]) ->
 
 
 def value_at(value: Any, path: Iterable[str]) -> Any:
-    """What is at a path of a JSON value; an object of its own where nothing is."""
+    """The value at a path of a JSON value; a special object if it is missing."""
     for step in path:
         if isinstance(value, Mapping):
             value = value.get(step, _NOTHING)
@@ -85,7 +85,7 @@ def value_at(value: Any, path: Iterable[str]) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """A JSON value that is not null, as PostgreSQL's `#>>` gives it."""
+    """The text of a JSON value that is not null, as from PostgreSQL's `#>>`."""
     return value if isinstance(value, str) else _json_text(value)
 
 
@@ -100,6 +100,6 @@ def _json_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_json_text, value)) + "]"
     if isinstance(value, float):
-        # A number has the digits that it was written with, and no exponent.
+        # A number has its written digits, and no exponent.
         return format(Decimal(repr(value)), "f")
     return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""AidboxError: what a request is refused with, and how Aidbox tells it: as FHIR's OperationOutcome.
+"""AidboxError: the refusal of a request, and its form in Aidbox: FHIR's OperationOutcome.
 
 Rule of this file: values.
 """
@@ -15,9 +15,9 @@ class AidboxError(ReactDBError):
 
     Attributes:
         status: HTTP's.
-        code: One of FHIR's issue types, such as `not-found`. Source: http://hl7.org/fhir/R4/valueset-issue-type.html.
+        code: A type of FHIR's issues, such as `not-found`. Source: http://hl7.org/fhir/R4/valueset-issue-type.html.
         reason: A sentence.
-        details: What else a program wants to know, such as the oldest version that is left.
+        details: Further data for a program, such as the oldest version that is left.
     """
 
     def __init__(self, status: int, code: str, reason: str, **details: Any) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 __all__ = ["instant", "meta_of", "to_fhir"]
 
-# The types that an element of several types can have. Source: http://hl7.org/fhir/R4/datatypes.html, "Open type element".
+# The types of an element with several types. Source: http://hl7.org/fhir/R4/datatypes.html, "Open type element".
 # fmt: off
 PRIMITIVES: Final = frozenset(
     {
@@ -38,7 +38,7 @@ COMPLEX: Final = frozenset(
         "SampledData", "Signature", "Timing", "TriggerDefinition", "UsageContext",
     }
 )
-# Elements that can have one of several primitive types. Of the others, a field that is called like a type is a field.
+# Elements with one of several primitive types. In other elements, a field with a type's name is an ordinary field.
 CHOICES: Final = frozenset(
     {
         "abatement", "age", "allowed", "answer", "asNeeded", "born", "content", "deceased", "defaultValue", "dose",
@@ -58,7 +58,7 @@ def to_fhir(resource: Mapping[str, Any], type: str, version: int, time_ms: int) 
 
 
 def meta_of(resource: Mapping[str, Any], version: int, time_ms: int | None) -> dict[str, Any]:
-    """A resource's own `meta` and what the log knows."""
+    """A resource's own `meta`, with the log's data."""
     found = dict(resource["meta"]) if isinstance(resource.get("meta"), Mapping) else {}
     if time_ms is not None:
         found["lastUpdated"] = instant(time_ms)
@@ -85,7 +85,7 @@ def _fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _only_type(name: str, value: Any) -> str | None:
-    """The type of an element that can have several, such as `{"Quantity": {...}}`."""
+    """The type of an element with several possible types, such as `{"Quantity": {...}}`."""
     if not isinstance(value, Mapping) or len(value) != 1:
         return None
     ((kind, inner),) = value.items()

@@ -3,7 +3,7 @@
     {"active": false, "name": null}                              merge: fields are set, null removes one
     [{"op": "replace", "path": "/active", "value": false}]       operations, all of them or none
 
-Rule of this file: a resource in, a resource out; what is given is not changed.
+Rule of this file: a resource in, a resource out; the arguments are not changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PLACE: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 def patched(resource: dict[str, Any], patch: object) -> dict[str, Any]:
     """
     Raises:
-        AidboxError: 400, it is no patch; 422, it cannot be carried out, or a test failed.
+        AidboxError: 400, it is no patch; 422, it cannot be applied, or a test failed.
     """
     if isinstance(patch, Mapping):
         merged = _merge(resource, patch)
@@ -38,7 +38,7 @@ def patched(resource: dict[str, Any], patch: object) -> dict[str, Any]:
 
 
 def _copied(value: Any) -> Any:
-    """A copy of a JSON value. It spends the budget: a few operations that copy what others have copied make much of little."""
+    """A copy of a JSON value. It spends the budget: a few operations that copy earlier copies make a small patch large."""
     if isinstance(value, (list, dict)):
         spend(1 + len(value))
     if isinstance(value, list):

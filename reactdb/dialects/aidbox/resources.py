@@ -1,9 +1,9 @@
 """Resources: read, made, replaced, patched and deleted, each with its version.
 
-    Resource(body, version, time)      one that is there
-    Writing(transaction)               what one transaction writes; several writes are one commit
+    Resource(body, version, time)      an existing resource
+    Writing(transaction)               writes in one transaction; several writes are one commit
 
-A version is the seq of the last change. `If-Match` makes a write depend on it: a writer that has read an older one is refused.
+A version is the seq of the last change. `If-Match` makes a write depend on it: a writer with an older version is refused.
 
 Rule of this file: one snapshot or one transaction, which `aidbox` opens.
 """
@@ -30,13 +30,13 @@ from reactdb.writing import Stored, Write
 
 
 class Resource(NamedTuple):
-    """A resource that is there.
+    """An existing resource.
 
     Attributes:
         type: Its resource type.
-        fields: What it says, with `id`, without its type.
+        fields: Its content, with `id`, without its type.
         version: The seq of its last change.
-        time: When that was, in milliseconds since 1970; None where the log no longer has it.
+        time: The time of that change, in milliseconds since 1970; None if the log no longer has it.
     """
 
     type: str
@@ -57,13 +57,13 @@ class Resource(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What became of a write.
+    """The result of a write.
 
     Attributes:
-        event: created, updated, deleted; or unchanged, where the resource was this already.
-        type, key: Which resource.
-        fields: What it says, or said before it was deleted.
-        version: The seq of its last change; of a deleted one the seq of its deletion.
+        event: created, updated, deleted; or unchanged, if the resource was equal.
+        type, key: The resource's.
+        fields: Its content, or its last content before it was deleted.
+        version: The seq of its last change; after a deletion the seq of that.
     """
 
     event: str
@@ -81,7 +81,7 @@ def etag_of(version: int) -> str:
 
 
 def version_of(etag: str) -> int | None:
-    """The version that an ETag names; None where it names none. The marks may be left out."""
+    """The version of an ETag; None if it has none. The quotation marks may be left out."""
     text = etag.strip().removeprefix("W/").strip('"')
     return int(text) if _VERSION.fullmatch(text) else None
 
@@ -89,7 +89,7 @@ def version_of(etag: str) -> int | None:
 def read_resource(snapshot: Snapshot, table: TableInfo, id: str) -> Resource:
     """
     Raises:
-        AidboxError: 404, there is none; 410, it was deleted.
+        AidboxError: 404, it does not exist; 410, it was deleted.
     """
     is_deleted = False
     for key in keys_of(id):
@@ -127,7 +127,7 @@ class Writing:
         """A new resource, under its `id` or a new one.
 
         Raises:
-            AidboxError: 409, there is one with this id; 400, 422: it cannot be stored.
+            AidboxError: 409, the id exists; 400, 422: it cannot be stored.
         """
         id = resource.get("id")
         id = new_key() if id is None else check_id(id)
@@ -146,19 +146,17 @@ class Writing:
         *,
         is_new: bool = False,
     ) -> Written:
-        """The resource in the place of what is there, or a new one.
+        """Replace the resource, or make it.
 
         Args:
-            if_match: The ETag that it must have; `is_new`: there must be none.
+            if_match: The required ETag; `is_new`: the resource must not exist.
 
         Raises:
             AidboxError: 412, it has another version; 400, 422: it cannot be stored.
         """
         said = resource.get("id", id)
         if said != id:
-            raise AidboxError(
-                422, "invalid", f"the resource says that its id is {said!r}, and the URL {id!r}"
-            )
+            raise AidboxError(422, "invalid", f"the resource has the id {said!r}, but the URL has {id!r}")
         write = self._write(type, makes=True)
         key, old = self._found(write, id)
         check_match(type, id, old, if_match)
@@ -171,7 +169,7 @@ class Writing:
     def patch(self, type: str, id: str, patch: object, if_match: str | None = None) -> Written:
         """
         Raises:
-            AidboxError: 404, there is none; 412, it has another version; 400, 422: see `patched`.
+            AidboxError: 404, it does not exist; 412, it has another version; 400, 422: see `patched`.
         """
         write, key, old = self._there(type, id, if_match)
         before = resource_of(codec.decode(old[1]), write.table.primary_key)
@@ -183,7 +181,7 @@ class Writing:
     def delete(self, type: str, id: str, if_match: str | None = None) -> Written:
         """
         Raises:
-            AidboxError: 404, there is none; 412, it has another version.
+            AidboxError: 404, it does not exist; 412, it has another version.
         """
         write, key, old = self._there(type, id, if_match)
         write.put(key, old, None, DELETE)
@@ -228,7 +226,7 @@ class Writing:
         table = write.table
         name = table.primary_key
         before: Mapping[str, Any] = {name: collation.key_value(key)} if old is None else codec.decode(old[1])
-        # Keys that are equal are one, as 1 and 1.0 are: the document keeps its own. It keeps its type, where it says that itself.
+        # Equal keys, such as 1 and 1.0, are one key: the document keeps its own form. It also keeps its own type.
         document = document_of(resource, table.name, name, before[name])
         if before.get("resourceType") == table.name and name != "resourceType":
             document["resourceType"] = table.name
@@ -254,4 +252,4 @@ def check_match(type: str, id: str, old: Stored | None, if_match: str | None) ->
         return
     if old is None or version_of(if_match) != old[0]:
         has = "is not there" if old is None else f"has version {old[0]}"
-        raise AidboxError(412, "conflict", f"{type}/{id} {has}, and If-Match says {if_match}")
+        raise AidboxError(412, "conflict", f"{type}/{id} {has}, but If-Match is {if_match}")

@@ -1,9 +1,9 @@
-"""Search: the resources of a type that dot expressions let pass, in pages, as a Bundle of the type `searchset`.
+"""Search: the resources of a type that pass dot expressions, in pages, as a Bundle of the type `searchset`.
 
-Resources come in the order of their primary keys. A page is counted from the first resource each time, as in Aidbox: where
-others write meanwhile, a client that pages through may miss one. `$changes` with an upper version does not.
+Resources come in the order of their primary keys. A page is counted from the first resource each time, as in Aidbox: if others
+write meanwhile, a client that reads page after page may miss a resource. `$changes` with an upper version misses none.
 
-Rule of this file: it reads one snapshot. URLs of links are the server's.
+Rule of this file: it reads one snapshot. The server makes the URLs of links.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from reactdb.values import codec
 COUNT: Final = 100
 ROWS: Final = 500
 ROW_STEPS: Final = 8
-"""The steps of a budget that looking at one resource counts as, beside its bytes."""
+"""The steps of a budget for one resource, beside its bytes."""
 
 
 class SearchPage(NamedTuple):
-    """A page of what was found.
+    """A page of results.
 
     Attributes:
-        resources: Of the page.
-        total: How many there are on all pages; None where they were not counted.
-        page, size: Which page, and how many resources one has. A size of 0: they were only counted.
+        resources: The page's resources.
+        total: Their number on all pages; None if they were not counted.
+        page, size: The page's number, and the resources per page. A size of 0: only a count.
         has_more: There is another page.
     """
 

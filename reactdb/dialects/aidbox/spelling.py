@@ -30,9 +30,9 @@ from reactdb.values import collation
 from reactdb.values.pseudotypes import REQL
 
 TYPE: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,99}", re.ASCII)
-"""What a type can be called whose table is still to be made."""
+"""The names for a new type."""
 ID: Final = re.compile(r"[A-Za-z0-9\-._~]{1,200}", re.ASCII)
-"""What the id of a new resource can be: what a URL shows as it is. FHIR allows 64 characters, and no `_` or `~`."""
+"""The ids for a new resource: characters that a URL shows unchanged. FHIR allows 64 characters, and no `_` or `~`."""
 KNOWN_META: Final = frozenset({"versionId", "lastUpdated", "createdAt"})
 
 
@@ -63,14 +63,14 @@ def check_id(id: object) -> str:
 
 
 def id_of(key: Any) -> str:
-    """How a primary key is shown. Of keys that are equal, as 1 and 1.0 are, one stands for all."""
+    """The id of a primary key. Equal keys, such as 1 and 1.0, have the same id."""
     if isinstance(key, str):
         return key
     return json.dumps(collation.key_value(collation.key_bytes(key)))
 
 
 def keys_of(id: str) -> list[bytes]:
-    """The primary keys that can be shown like this, the likelier first."""
+    """The primary keys that may have this id, the likelier first."""
     found = []
     for key in (id, _parsed(id)):
         try:
@@ -89,7 +89,7 @@ def _parsed(id: str) -> Any:
 
 
 def resource_of(document: Mapping[str, Any], primary_key: str) -> dict[str, Any]:
-    """A document as a resource, without its type and without what the log knows of it."""
+    """A document as a resource, without its type and without data of the log."""
     found = {"id": id_of(document[primary_key])}
     for name, value in document.items():
         if name != primary_key:
@@ -103,7 +103,7 @@ _SPELLED: Final = re.compile(r"=+(id|resourceType|meta)")
 
 
 def _is_spelled(name: str, shown: Any) -> bool:
-    """Whether a resource cannot have this field, of those with such a name, as it is."""
+    """Whether a field with such a name has to be escaped in a resource."""
     if name == "resourceType":
         return not isinstance(shown, str)
     if name != "meta":
@@ -113,14 +113,14 @@ def _is_spelled(name: str, shown: Any) -> bool:
 
 
 def document_of(resource: Mapping[str, Any], type: str, primary_key: str, key: Any) -> dict[str, Any]:
-    """A resource as the document that is stored under `key`.
+    """A resource as the document to store under `key`.
 
     Raises:
-        AidboxError: 422, it says that it is of another type, or cannot be stored.
+        AidboxError: 422, it names another type, or cannot be stored.
     """
     said = resource.get("resourceType", type)
     if said != type:
-        raise AidboxError(422, "invalid", f"the resource says that it is a {said}, and this is {type}")
+        raise AidboxError(422, "invalid", f"the resource has the type {said}, but this is {type}")
     found = {primary_key: key}
     for name, value in resource.items():
         if name in ("id", "resourceType"):
@@ -133,7 +133,7 @@ def document_of(resource: Mapping[str, Any], type: str, primary_key: str, key: A
         if name == primary_key:
             raise AidboxError(422, "invalid", f"`{name}` is the primary key of this table, and shown as `id`")
         if name in found:
-            raise AidboxError(422, "invalid", f"the resource says `{name}` twice, also as `={name}`")
+            raise AidboxError(422, "invalid", f"the resource has `{name}` twice, also as `={name}`")
         try:
             found[name] = json.from_json(value, [name])
         except InvalidDocument as error:

@@ -2,28 +2,28 @@
 
     couch                    the databases of a file: `reactdb.couchdb(db)`
     database, reader         one database: documents in and out
-    changes, waking          `_changes`, and who is called when there are some
-    updates                  `_db_updates`: which databases were made, changed and deleted
+    changes, waking          `_changes`, and the callbacks after a change
+    updates                  `_db_updates`: created, changed and deleted databases
     states                   a document with all its leaves, and edits of it
-    revisions                what is kept of revisions, and the write hook that keeps it
+    revisions                stored revisions, and the write hook that stores them
     trees                    revision trees, as pure functions
-    sweeping                 what is removed before a compaction: ancestors that no path reaches any more
+    sweeping                 cleaning before a compaction: ancestors that no path reaches any more
     documents, attachments, locals, listing, settings, sequences, spelling
-                             how each of these is told and kept
+                             the API's form and the stored form of each of these
     mango, collation         selectors, and the order of values
     finding, indexes, planning, options
-                             `_find`: what it reads, which indexes there are, which one serves, and what a request may say
+                             `_find`: its access path, the indexes, the choice of one, and a request's options
     filters, designs, javascript
-                             which changes are told, and what design documents have for it
-    removals                 which documents have left a filter
+                             filters of changes, and their functions in design documents
+    removals                 documents that have left a filter
     script_process, script_runner
-                             the process that runs JavaScript, and the program that it runs
-    views, validating        the rows that map functions emit; the functions that refuse documents
-    conflicts                documents in conflict as a feed, and how a conflict is ended
+                             the process that runs JavaScript, and its program
+    views, validating        the rows of map functions; functions that refuse documents
+    conflicts                documents in conflict as a feed, and the resolution of a conflict
     multipart                documents with their attachments as one body
-    tasks                    what runs over a file in this process
-    headers                  which texts of documents may be in a header
-    errors                   how a refusal is told
+    tasks                    running tasks of a file in this process
+    headers                  texts of documents in HTTP headers
+    errors                   the errors of the dialect
 
 There are no sockets and no threads here; `reactdb.servers.http` adds them.
 """

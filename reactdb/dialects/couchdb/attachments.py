@@ -1,13 +1,13 @@
-"""Attachments: what a document says of them, and where their bytes come from and go to.
+"""Attachments: their entries in a document, and the source and target of their bytes.
 
-Stored is the stub that CouchDB shows, with the `Blob` whose bytes it names:
+Stored is CouchDB's stub, with the `Blob` of its bytes:
 
     {"a.txt": {"content_type": "text/plain", "revpos": 1, "digest": "md5-...", "length": 5, "stub": true, "blob": Blob(...)}}
 
 So a native reader sees the stubs, and the bytes stay for as long as an entry of the log refers to them. They are written before
 the document, by commits of their own; where the document is refused then, compaction removes them.
 
-The digest is that of the bytes as they were given. (CouchDB compresses text, and has the digest of what that gives.)
+The digest is that of the original bytes. (CouchDB compresses text, and shows the digest of the compressed bytes.)
 
 Rule of this file: the bytes of an attachment pass through in pieces, and are never all in memory, except where JSON has them.
 """
@@ -34,11 +34,11 @@ from reactdb.values.blob import Blob
 DEFAULT_TYPE: Final = "application/octet-stream"
 PARTS: Final = ("content_type", "revpos", "digest", "length")
 _DIGEST: Final = re.compile(r"[a-z0-9]+-[A-Za-z0-9+/=_-]{1,200}", re.ASCII)
-"""Of any algorithm."""
+"""A digest of any algorithm."""
 
 ZIPPED_BYTES: Final = 16 * 1024
 UNZIPPED_BYTES: Final = 256 * 1024
-"""What is unpacked at a time. One byte of gzip may become a thousand."""
+"""Bytes to unpack at a time. One byte of gzip may become a thousand."""
 
 _GZIP: Final = 31
 """zlib's number for a stream with gzip's head and check sum, and a window of any size."""
@@ -70,9 +70,9 @@ def _shown(stub: Mapping[str, Any], generation: int) -> dict[str, Any]:
     blob: Blob = stub["blob"]
     return {
         "content_type": (header_text(content_type) if isinstance(content_type, str) else "") or DEFAULT_TYPE,
-        # Where nobody said when it was attached, it is new to everybody.
+        # If its revision is unknown, it counts as new.
         "revpos": revpos if type(revpos) is int and 0 < revpos <= generation else generation,
-        # What names the bytes. Clients compare digests, and need not know how one is made.
+        # The name of the bytes. Clients compare digests, and need not know their algorithm.
         "digest": digest
         if isinstance(digest, str) and _DIGEST.fullmatch(digest)
         else f"sha256-{blob.digest}",
@@ -88,7 +88,7 @@ def with_data(
 
     Args:
         generation: Of the document's revision.
-        later_than: A generation: what was attached up to it stays a stub.
+        later_than: A generation: attachments up to it stay stubs.
     """
     found = shown(stubs, generation)
     for name, stub in stubs.items():
@@ -102,7 +102,7 @@ def with_data(
 
 
 class _Digested:
-    """The pieces of a source, and their MD5 and length once they have gone by. More than `most` bytes are refused."""
+    """The pieces of a source, and their MD5 and length after the last piece. More than `most` bytes are refused."""
 
     def __init__(self, source: Any, most: int | None) -> None:
         self._source = source
@@ -176,8 +176,8 @@ _allowance: ContextVar[_Allowance | None] = ContextVar("allowance", default=None
 
 @contextmanager
 def limit_unpacked(most: int) -> Iterator[None]:
-    """Within the block, what comes out of all compressed attachments together has at most so many bytes. Each alone may be within
-    its bound, and a request that is small may have thousands."""
+    """Within the block, all compressed attachments together unpack to at most so many bytes. Each alone may be within its bound,
+    but a small request may have thousands."""
     outer = _allowance.set(_Allowance(most))
     try:
         yield
@@ -186,7 +186,7 @@ def limit_unpacked(most: int) -> Iterator[None]:
 
 
 def unzipped(source: Any) -> Iterator[bytes]:
-    """What was compressed with gzip, in pieces of at most UNZIPPED_BYTES, however much each byte of the source becomes.
+    """The unpacked bytes of gzip, in pieces of at most UNZIPPED_BYTES, for any ratio of compression.
 
     Args:
         source: bytes, a binary file, or an iterable of bytes. It may have several members, which follow one another.
@@ -203,7 +203,7 @@ def unzipped(source: Any) -> Iterator[bytes]:
                     # The next member begins here.
                     inflate = zlib.decompressobj(wbits=_GZIP)
                 data = inflate.decompress(left, UNZIPPED_BYTES)
-                # What zlib may hold of the output comes with the next input: the check sum at the end is input, too.
+                # zlib may return the rest of the output with the next input: the check sum at the end is input, too.
                 left = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
                 if data:
                     yield data
@@ -222,7 +222,7 @@ def _allowed(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _small(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in small pieces: each member leaves a copy of what follows it, and a member may have only 20 bytes."""
+    """The same bytes in small pieces: each member leaves a copy of the bytes after it, and a member may have only 20 bytes."""
     for piece in pieces:
         for start in range(0, len(piece), ZIPPED_BYTES):
             yield piece[start : start + ZIPPED_BYTES]
@@ -233,11 +233,12 @@ def _not_zipped() -> CouchError:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What a write says
+# Attachments in a write
 
 
 class Given:
-    """The `_attachments` of a document that is to be written. The bytes are kept when this is made, so before the write."""
+    """The `_attachments` of a document before its write. Its constructor stores the bytes, so they are stored before the
+    write."""
 
     def __init__(
         self,
@@ -250,16 +251,16 @@ class Given:
     ) -> None:
         """
         Args:
-            parts: The sources of those that follow the document, by name.
-            most: How many bytes each may have.
+            parts: The sources of the attachments that follow the document, by name.
+            most: The bytes that each may have.
 
         Raises:
-            CouchError: 400, they are not right; 413, one is too large; 415, one has an encoding that is not known.
+            CouchError: 400, they are malformed; 413, one is too large; 415, one has an unknown encoding.
         """
         self._id = id
         self._most = most
         self._stubs: dict[str, dict[str, Any]] = {}
-        # Those that say only what the document had already: name and digest.
+        # Attachments that only refer to existing bytes of the document: name and digest.
         self._old: dict[str, str | None] = {}
         if not isinstance(attachments, dict):
             raise CouchError(400, "bad_request", "Attachments must be a JSON object")
@@ -296,10 +297,10 @@ class Given:
         self._stubs[name] = stub if not isinstance(revpos, int) else {**stub, "revpos": revpos}
 
     def stubs(self, near: Sequence[KeptLeaf], generation: int, *, is_new_edit: bool) -> dict[str, Any]:
-        """What is stored: the stubs of all of them.
+        """The stored form: the stubs of all attachments.
 
         Args:
-            near: The leaves that may have what was only named, the nearest first.
+            near: The leaves that may have the attachments of bare stubs, the nearest first.
 
         Raises:
             CouchError: 412, none has.
@@ -326,13 +327,13 @@ class Given:
             if is_new_edit or digest is None or stub.get("digest") == digest:
                 return stub
         if candidates:
-            # Its digest is that of compressed bytes, or made by another server.
+            # Its digest is that of compressed bytes, or comes from another server.
             return candidates[0]
         raise CouchError(412, "missing_stub", f"Invalid attachment stub in {self._id} for {name}")
 
 
 def check_new(name: str, content_type: str) -> None:
-    """Check what is said of an attachment whose bytes are to be kept.
+    """Check the entry of a new attachment.
 
     Raises:
         CouchError: 400, the name or the content type has control characters.

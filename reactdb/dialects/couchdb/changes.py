@@ -1,14 +1,14 @@
-"""Changes: what `_changes` tells, as rows that are there now, and a call when there are more.
+"""Changes: the rows of `_changes` that exist now, and a call when there are more.
 
     feed = database.changes(since="0", include_docs=True)
-    feed.rows(100)                  the next rows; an empty list where there are none at the moment
-    feed.last_seq, feed.pending     where it stands, and how many changes it has before it
+    feed.rows(100)                  the next rows; an empty list if there are none at the moment
+    feed.last_seq, feed.pending     its position, and how many changes come after it
     feed.on_ready(callback)         called once when there may be rows again
     feed.close()
 
-Rows are read from the log in pages, each in a snapshot of its own: one row a document, at the place of its newest change, in
-the order of commits. A change of any leaf, also of one that loses, is a change of its document. A reader that stands still holds
-a position and nothing else.
+Rows are read from the log in pages, each in a snapshot of its own: one row per document, at the place of its newest change, in
+the order of commits. A change of any leaf, also of a losing leaf, is a change of its document. An idle reader holds a position
+and nothing else.
 
 Rule of this file: it never waits, and has no thread.
 """
@@ -34,38 +34,38 @@ from reactdb.errors import DatabaseClosed
 from reactdb.store.newest import count_newest, newest_by_seq
 from reactdb.values import collation
 
-# Documents that are looked at in one snapshot: the first time, and at most. How many it is meanwhile depends on their size.
+# How many documents the first snapshot reads, and how many any snapshot reads at most. In between, their size decides.
 FIRST_PAGE: Final = 128
 PAGE: Final = 256
-# About as many bytes of documents are looked at in one snapshot, and told at a time, when it is known how large they are.
+# Once the size of documents is known, a snapshot reads and a batch delivers about so many bytes of documents.
 PAGE_BYTES: Final = 1 << 20
-# CouchDB's limit where none is given: what `seq_interval` counts from.
+# CouchDB's limit if none is given: `seq_interval` counts from it.
 NO_LIMIT: Final = 10**15
 MOST_SEQ: Final = 2**62
-# What is raised where the database was deleted, or the file closed: a feed has ended then.
+# The errors after the database was deleted, or the file closed: a feed has ended then.
 GONE: Final = (CouchError, DatabaseClosed)
 
 
 @dataclass(frozen=True)
 class ChangesRequest:
-    """What of a database's changes is asked for.
+    """A request for a database's changes.
 
     Attributes:
-        since: Begin after this position: "0", "now", or a seq.
+        since: The exclusive lower position: "0", "now", or a seq.
         limit: The most rows; None: any number.
-        descending: The newest first, of what is there now. `since` does not count.
-        style: "main_only": the winner's revision; "all_docs": those of all leaves.
-        include_docs: Rows have `doc`, the winner as it is now.
+        descending: The newest first, of the present documents. `since` does not count.
+        style: "main_only": the winner's revision; "all_docs": the revisions of all leaves.
+        include_docs: Rows have `doc`, the present winner.
         conflicts: In `doc`, the revisions that lost.
         attachments: In `doc`, the bytes of attachments.
-        filter: Which revisions are told; None: all.
-        doc_ids: Of these documents only; None: of all.
+        filter: Selects the revisions; None: all.
+        doc_ids: Only these documents; None: all.
         seq_interval: Only one row in `seq_interval` has its seq.
-        until: End with this position, where it is one of the past: documents that have changed after it are not told.
-        deletions_after: Of documents that are deleted, only those are told that were deleted after this position.
-        removals: With a filter: a document that does not pass, but did where the feed began or had got to, has a row with
+        until: The last position, if it is in the past: documents with a later change have no row.
+        deletions_after: A deleted document has a row only if it was deleted after this position.
+        removals: With a filter: a document that does not pass now, but passed at the feed's start or its last row, has a row with
             `removed`, and without `doc`.
-        include_log: Rows have `log`: what the newest change was, when, and of whom.
+        include_log: Rows have `log`: the kind, time and origin of the newest change.
     """
 
     since: str = "0"
@@ -85,7 +85,7 @@ class ChangesRequest:
 
 
 class _Candidate:
-    """A document whose row may be told, while it is made."""
+    """A document that may become a row."""
 
     __slots__ = ("before", "doc", "leaves", "log", "seq", "seq_text", "state")
 
@@ -102,10 +102,10 @@ class _Candidate:
         self.seq = seq
         self.seq_text = seq_text
         self.state = state
-        # Revisions, each with what the filter sees of it.
+        # Revisions, each with the document for the filter.
         self.leaves = leaves
         self.doc = doc
-        # What the reader was told of it last, as `ToldBefore.document` has it.
+        # The state of the reader's last row of the document, as `ToldBefore.document` returns it.
         self.before = before
         self.log = log
 
@@ -118,9 +118,9 @@ class _Page(NamedTuple):
     """The next documents.
 
     Attributes:
-        end, end_text: The seq up to which these are all.
-        newest: The seq of the newest change when they were read.
-        bytes: About how large they are.
+        end, end_text: The seq of the last change of the page.
+        newest: The seq of the newest change at the time of reading.
+        bytes: Their approximate size.
     """
 
     candidates: list[_Candidate]
@@ -137,7 +137,7 @@ class ChangesFeed:
         self._database = database
         self._request = request
         self._left = request.limit
-        # Rows that were told.
+        # How many rows were returned.
         self._count = 0
         self._page_rows = FIRST_PAGE
         self._is_finished = request.limit == 0
@@ -157,11 +157,11 @@ class ChangesFeed:
             self._position = database.sequences.seq(reading.snapshot, reading.tables, since)
             self._until = min(reading.newest, self._seq(reading, request.until, reading.newest))
             self._deletions_after = self._seq(reading, request.deletions_after, 0)
-            # Descending, what is before this one is next.
+            # Descending: the next change is below this seq.
             self._above = self._until
             self._last_seq = reading.seq_text(self._above if request.descending else self._position)
 
-        # What is up to here was told.
+        # All rows up to this position were returned.
         self._passed_seq = self._last_seq
         self._told: ToldBefore | None = None
         if request.removals and request.filter is not None and not request.descending:
@@ -178,7 +178,7 @@ class ChangesFeed:
 
     @property
     def passed_seq(self) -> str:
-        """The position up to which everything was told that was to be, also while the next rows are searched for."""
+        """The position up to which all rows were returned, also while the next rows are searched for."""
         return self._passed_seq
 
     @property
@@ -200,12 +200,12 @@ class ChangesFeed:
 
     @property
     def is_finished(self) -> bool:
-        """No more rows will come: the limit is reached, all was told that a descending feed has, or the database is gone."""
+        """No more rows will come: the limit is reached, a descending feed is at its end, or the database is gone."""
         return self._is_finished
 
     def rows(self, most: int = 1000) -> list[dict[str, Any]]:
-        """The next rows that are there now, at most `most`, and of large documents fewer. Fewer do not mean that there are no
-        more: an empty list does."""
+        """The next present rows, at most `most`, and fewer of large documents. Only an empty list means that there are no
+        more."""
         with self._lock:
             self._is_told = False
         self._passed_seq = self._last_seq
@@ -229,7 +229,7 @@ class ChangesFeed:
                     self._left -= 1
                     self._is_finished = self._left == 0
                 if len(found) == most or self._is_finished:
-                    # What comes after in this page is read again.
+                    # The rest of this page is read again.
                     end, end_text = candidate.seq, candidate.seq_text
                     break
             self._move(end, end_text, is_told=len(found) > count)
@@ -263,7 +263,7 @@ class ChangesFeed:
             limit = min(self._page_rows, wanted) if request.filter is None else self._page_rows
             newest = reading.newest
             until = newest if request.until is None else self._until
-            # Also where everything in the page was told already, by a later change of the document.
+            # Also if all rows of the page were returned already, for a later change of the document.
             states: list[State] = []
             end = 0 if request.descending else until
             while not states:
@@ -287,7 +287,7 @@ class ChangesFeed:
             return _Page(candidates, end, reading.seq_text(end), newest, size)
 
     def _measure(self, changes: Sequence[Change]) -> int:
-        """How many bytes these have, from which it follows how many documents the next page has."""
+        """How many bytes these have. This decides how many documents the next page has."""
         size = sum(len(change.new_bytes or b"") for change in changes)
         if size > PAGE_BYTES:
             self._page_rows = max(1, len(changes) * PAGE_BYTES // size)
@@ -307,7 +307,7 @@ class ChangesFeed:
         return found, len(found) < limit
 
     def _states(self, reading: OpenReading, changes: Sequence[Change]) -> list[State]:
-        """The documents that are told, whose newest changes these are."""
+        """The documents that get a row, with these as their newest changes."""
         return [
             state
             for state in self._changed(reading, changes)
@@ -323,7 +323,7 @@ class ChangesFeed:
             until = MOST_SEQ if self._request.until is None else self._until
             found = [state for state in known if self._position < state.seq <= until]
             return sorted(found, key=lambda state: state.seq)
-        # A document whose leaves are in several tables is told with the newest of these.
+        # A document with leaves in several tables has one row, at its newest change.
         newest = {state.seq: state for state in states_of(reading.heads, reading.tables, changes)}
         return [newest[change.seq] for change in changes if change.seq in newest]
 
@@ -349,7 +349,8 @@ class ChangesFeed:
         return _Candidate(state.seq, text, state, leaves, doc, before, log)
 
     def _passing(self, candidates: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, list[str]]]:
-        """Those that are told, each with its revisions that pass; with none where it is told as removed."""
+        """The candidates that become rows, each with its revisions that pass the filter; without revisions for a `removed`
+        row."""
         filter = self._request.filter
         if filter is None:
             yield from ((candidate, candidate.revs) for candidate in candidates)
@@ -396,7 +397,7 @@ class ChangesFeed:
         return filter.shown(document) if isinstance(filter, SelectorFilter) else document
 
     def _interest(self) -> Interest:
-        """What it waits for."""
+        """The changes that the feed waits for."""
         filter = self._request.filter
         if self._keys is None and isinstance(filter, SelectorFilter):
             equalities = filter.selector.equalities()
@@ -407,8 +408,8 @@ class ChangesFeed:
     # Waiting
 
     def on_ready(self, callback: Callable[[], object]) -> None:
-        """Have it called when there may be rows, or the database is gone: once, and again only after `rows` was called. At once
-        where that is so already. It runs where a commit is delivered: it should set an event, and return."""
+        """Call `callback` when there may be rows, or the database is gone: once, and again only after `rows` was called. The call
+        is immediate if that is so already. It runs where a commit is delivered: it should set an event, and return."""
         with self._lock:
             self._on_ready = callback
         if self._end_listening is None and not self._is_finished:
@@ -449,10 +450,10 @@ class ChangesFeed:
 
 
 def logged(reading: OpenReading, state: State) -> dict[str, Any]:
-    """What the log says of the newest change of a document: `{"op", "time", "origin"}`.
+    """The log entry of the newest change of a document: `{"op", "time", "origin"}`.
 
-    `op` is "create", "update" or "delete", or "conflict" where only leaves have changed that do not win; `time` is that of the
-    commit, as `since` takes it; `origin` what the writer called itself, or None.
+    `op` is "create", "update" or "delete", or "conflict" if only losing leaves have changed; `time` is the commit's time, in the
+    form of `since`; `origin` is the writer's name, or None.
     """
     change = reading.snapshot.entry(state.seq)
     assert change is not None

@@ -1,17 +1,17 @@
-"""Collation: the order that CouchDB gives to JSON values, in selectors and in views.
+"""Collation: CouchDB's order of JSON values, in selectors and in views.
 
     null < false < true < numbers < text < arrays < objects
 
-1 equals 1.0. Arrays and objects are compared member by member, and objects by their members in the order in which they are
-written, each by its name and then by its value.
+1 equals 1.0. Arrays and objects are compared member by member. Objects are compared by their members in written order, each by
+its name and then by its value.
 
 Text has the order of Unicode's root collation: letters first (`a` next to `A` and `ä`), then accents, then case with small
-letters first. With the extra `couchdb-icu` ICU itself says so, as it does in CouchDB. Without it, the tables of Python's
-`unicodedata` give the same order to ASCII, and to accented Latin, Greek and Cyrillic letters; what is of another kind comes in
-the order white space, punctuation, symbols, currencies, digits, letters by code point.
+letters first. With the extra `couchdb-icu`, ICU itself computes this, as in CouchDB. Without it, the tables of Python's
+`unicodedata` give the same order to ASCII, and to accented Latin, Greek and Cyrillic letters; other characters come in the order
+white space, punctuation, symbols, currencies, digits, letters by code point.
 
-Text that is equal to this order, though its code points are not (`é` as one code point and as two), has the order of the code
-points. So texts are equal only if they are the same text, which is what hashing needs; to CouchDB those are equal.
+Two texts with different code points may be equal in this order (`é` as one code point and as two). They are then ordered by code
+points. So two texts are equal only if they are the same text, as hashing needs; CouchDB takes them for equal.
 
 Rule of this file: an order is a key, made once for each value; keys are compared by Python.
 """
@@ -35,7 +35,7 @@ _TRUE: Final = (2,)
 
 
 def collation_key(value: Any) -> tuple[Any, ...]:
-    """A tuple that has the place of a JSON value among others."""
+    """A tuple with the order of JSON values."""
     if isinstance(value, str):
         return (TEXT, text_key(value))
     if value is None:
@@ -51,7 +51,7 @@ def collation_key(value: Any) -> tuple[Any, ...]:
 
 
 def raw_key(value: Any) -> tuple[Any, ...]:
-    """The same for values of `_id`, which are compared as Erlang does: text by its bytes, and after all else."""
+    """The same for values of `_id`, in Erlang's order: text by its bytes, and after all else."""
     if isinstance(value, str):
         return (5, value.encode("utf-8", "surrogatepass"))
     if isinstance(value, bool) or value is None:
@@ -64,7 +64,7 @@ def raw_key(value: Any) -> tuple[Any, ...]:
 
 
 def identity(value: Any) -> Hashable:
-    """What two values have in common if and only if they are equal in this order."""
+    """A value that is equal for two values if and only if they are equal in this order."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -73,7 +73,7 @@ def identity(value: Any) -> Hashable:
         return (OBJECT, tuple((name, identity(member)) for name, member in value.items()))
     if isinstance(value, list):
         return (ARRAY, tuple(map(identity, value)))
-    # None and numbers: 1 and 1.0 are equal and have one hash.
+    # None and numbers: 1 and 1.0 are equal and have the same hash.
     return value  # type: ignore[no-any-return]
 
 
@@ -96,7 +96,7 @@ _SPELLED: Final = str.maketrans(
 
 
 def _place(character: str) -> tuple[int, int, int]:
-    """The group of a character that is no letter, and its places in it: the known ones of ASCII come first."""
+    """The group of a character that is no letter, and its places in it: the known characters of ASCII come first."""
     category = unicodedata.category(character)
     if category == "Sc":
         group = _CURRENCY
@@ -109,7 +109,7 @@ def _place(character: str) -> tuple[int, int, int]:
     else:
         group = _SYMBOL
     known = _MARK_PLACES.get(character)
-    # ASCII's marks have the order of the table above, whatever their category is.
+    # ASCII's marks have the order of the table above, in any category.
     if known is not None and known >= _MARK_PLACES["_"]:
         group = {"$": _CURRENCY}.get(character, _PUNCTUATION if known <= _MARK_PLACES["%"] else _SYMBOL)
     return (group, 0, known) if known is not None else (group, 1, ord(character))
@@ -117,12 +117,12 @@ def _place(character: str) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=4_096)
 def _weights(character: str) -> tuple[tuple[int, int, int] | None, int, int]:
-    """The weights of one decomposed character: its place or None, as an accent, by its case."""
+    """The weights of a decomposed character: its place or None, as an accent, by its case."""
     category = unicodedata.category(character)
     if category.startswith("M"):
         return (None, ord(character), 0)
     if category.startswith("C") and character not in "\t\n\x0b\x0c\r\x85":
-        # Control characters have no weight at all. What is not assigned, or private, comes after the letters.
+        # Control characters have no weight at all. Unassigned and private characters come after the letters.
         return (None, 0, 0) if category in ("Cc", "Cf") else ((_LETTER + 1, 0, ord(character)), 0, 0)
     if not category.startswith("L"):
         return (_place(character), 0, 0)
@@ -144,7 +144,7 @@ def _ascii_key(text: str) -> tuple[Hashable, ...]:
 
 
 def key_without_icu(text: str) -> tuple[Hashable, ...]:
-    """What `text_key` gives where PyICU is not installed."""
+    """The result of `text_key` without PyICU."""
     return _ascii_key(text) if text.isascii() else _decomposed_key(text)
 
 
@@ -156,8 +156,8 @@ def _decomposed_key(text: str) -> tuple[Hashable, ...]:
         place, accent, case = _weights(character)
         if place is not None:
             places.append(place)
-        # Where accents and capitals stand counts, so each goes with the number of letters before it. A text that ends
-        # has no more of them, and comes first.
+        # The place of accents and capitals counts, so each goes with the number of letters before it. A text that ends has no
+        # more of them, and comes first.
         if accent:
             accents.append((-len(places), accent))
         if case:
@@ -166,7 +166,7 @@ def _decomposed_key(text: str) -> tuple[Hashable, ...]:
 
 
 def _with_icu() -> Callable[[str], tuple[Hashable, ...]] | None:
-    """The key that ICU makes, or None where PyICU is not installed."""
+    """The key that ICU makes, or None if PyICU is not installed."""
     try:
         from icu import Collator, Locale
     except ImportError:
@@ -186,5 +186,5 @@ _kept_key: Final = lru_cache(maxsize=8_192)(_key)
 
 
 def text_key(text: str) -> tuple[Hashable, ...]:
-    """A tuple that has the place of a text among others."""
+    """A tuple with the order of texts."""
     return _kept_key(text) if len(text) <= _MOST_KEPT_CHARACTERS else _key(text)

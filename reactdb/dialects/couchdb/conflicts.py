@@ -1,11 +1,11 @@
-"""Conflicts: which documents of a database have several leaves that are alive, now and from now on, and how that is ended.
+"""Conflicts: the documents with several live leaves, now and from now on, and how to resolve them.
 
     conflicts(database).subscribe(print)        {"id", "winner": document, "others": [document, ...]}
     resolve(database, document, others)         the document in place of the winner and of these
 
-A conflict is a row in a hidden table, so whoever watches that table hears of each with the commit that makes it.
+A conflict is a row in a hidden table, so a subscription to that table receives each conflict with its commit.
 
-Rule of this file: nothing is decided here. Which document shall be is the caller's.
+Rule of this file: it decides nothing. The caller chooses the document.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def in_conflict(database: CouchDatabase, id: str) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
-    """(a document, the others that are alive beside it), each as CouchDB shows it; (None, []) where it was deleted."""
+    """(a document, its other live leaves), each in CouchDB's form; (None, []) if it was deleted."""
     try:
         winner = database.get(id, conflicts=True)
         others = [database.get(id, rev=rev) for rev in winner.pop("_conflicts", [])]
@@ -37,7 +37,7 @@ def in_conflict(database: CouchDatabase, id: str) -> tuple[dict[str, Any] | None
 
 
 def ids_in_conflict(database: CouchDatabase) -> list[str]:
-    """Of the documents that have other leaves now, alive or deleted."""
+    """The ids of documents with other leaves now, alive or deleted."""
     with database.reading() as reading:
         table = reading.tables.conflicts
         rows = [] if table is None else reading.snapshot.rows(table)
@@ -45,13 +45,13 @@ def ids_in_conflict(database: CouchDatabase) -> list[str]:
 
 
 def conflicts(database: CouchDatabase) -> Observable[dict[str, Any]]:
-    """The documents in conflict, and then each that comes to be in one, changes while it is, or is so no longer: with no others.
+    """The documents in conflict, and then each document that enters, changes in or leaves a conflict.
 
-    Each subscription begins with those that there are. Events come where the commit is delivered, and show the document as it
-    is by then.
+    Each subscription begins with the present conflicts. Events come where the commit is delivered, and show the document as of
+    then.
 
     Returns:
-        An Observable of `{"id", "winner", "others"}`; `winner` is None where the document was deleted.
+        An Observable of `{"id", "winner", "others"}`; `winner` is None if the document was deleted.
     """
     from reactivex import operators
 
@@ -73,12 +73,12 @@ def conflicts(database: CouchDatabase) -> Observable[dict[str, Any]]:
 def resolve(
     database: CouchDatabase, document: Mapping[str, Any], others: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Let a document take the place of the winner, whose `_rev` it has, and of others, which are deleted: in one commit.
+    """Let a document replace the winner, whose `_rev` it has, and other leaves, which are deleted: in one commit.
 
     Returns:
         `{"ok": True, "id", "rev"}`.
 
     Raises:
-        CouchError: 409, one of them has changed meanwhile; then nothing was written.
+        CouchError: 409, a leaf has changed meanwhile; then nothing was written.
     """
     return database.put(dict(document), losers=[other["_rev"] for other in others])

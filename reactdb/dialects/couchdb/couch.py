@@ -4,13 +4,13 @@
     couch.create("notes")
     notes = couch["notes"]                  a CouchDatabase, as `couch.open("notes")`
 
-Every table is a database. When one is first opened here, it gets the write hook of revisions, so that from then on every writer
-of every process keeps to them. Where the file cannot be written, or the table has another write hook, it is served as it is: a
+Every table is a database. When it is first opened here, it gets the write hook of revisions, so that from then on every writer of
+every process keeps revisions. If the file cannot be written, or the table has another write hook, it is served unchanged: a
 document has a revision made of its content, and cannot be written.
 
-A table whose name means something in CouchDB, such as `_users`, is no database: CouchDB would hash and hide what is in it.
+A table with a special name of CouchDB, such as `_users`, is no database: CouchDB would hash and hide its content.
 
-Rule of this file: which databases there are. What is in one is `database`'s.
+Rule of this file: the list of databases. `database` has the content of each.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Couch:
         return self._session.database_id
 
     def active_tasks(self) -> list[dict[str, Any]]:
-        """What runs over the file in this process: compactions and synchronisations."""
+        """Running compactions and synchronisations of the file in this process."""
         return active_tasks(self._session)
 
     def databases(self) -> list[str]:
@@ -114,7 +114,7 @@ class Couch:
         """Delete a database with its table, and the hidden tables beside it.
 
         Raises:
-            CouchError: 404, there is none; 403, the file cannot be written; 501, CouchDB has a meaning for it.
+            CouchError: 404, it does not exist; 403, the file cannot be written; 501, CouchDB has a special meaning for it.
         """
         check_served(name)
         spend(CALL_STEPS)
@@ -132,20 +132,20 @@ class Couch:
         writing(lambda: self._session.transact(work, operation="table_drop"))
 
     def open(self, name: str) -> CouchDatabase:
-        """A database that is there. Its table gets the write hook, unless it has one.
+        """An existing database. Its table gets the write hook, unless it has one.
 
         Raises:
-            CouchError: 404, there is none; 501, CouchDB has a meaning for it.
+            CouchError: 404, it does not exist; 501, CouchDB has a special meaning for it.
         """
         check_served(name)
         return self.open_table(name)
 
     def open_table(self, name: str) -> CouchDatabase:
-        """The same by the name that `database_name` gives a table, also where that is none of `databases`: a native table may
-        have any name, and be synchronised.
+        """The same by the name from `database_name`, also if `databases` does not list it: a native table may have any name, and
+        be synchronised.
 
         Raises:
-            CouchError: 404, there is none.
+            CouchError: 404, it does not exist.
         """
         table = self._session.find(table_name(name))
         if table is None:
@@ -162,10 +162,10 @@ class Couch:
         return self._database(name, table)
 
     def info(self, name: str) -> dict[str, Any]:
-        """What `GET /{db}` answers. The table stays as it is: it gets no write hook.
+        """The answer of `GET /{db}`. The table stays unchanged: it gets no write hook.
 
         Raises:
-            CouchError: 404, there is none; 501, CouchDB has a meaning for it.
+            CouchError: 404, it does not exist; 501, CouchDB has a special meaning for it.
         """
         check_served(name)
         table = self._session.find(table_name(name))
@@ -174,7 +174,7 @@ class Couch:
         return self._database(name, table).info()
 
     def updates(self, since: str = "0", *, descending: bool = False) -> DatabaseUpdates:
-        """A feed of which databases were made, changed and deleted.
+        """A feed of created, changed and deleted databases.
 
         Raises:
             CouchError: 400, `since` is no position of this file.

@@ -1,10 +1,10 @@
-"""CouchDatabase: one database, which is a table. Documents in and out, with their revisions.
+"""CouchDatabase: one database, stored as a table. Documents in and out, with their revisions.
 
-Reads are of one moment each. Each write is one commit, but for `bulk_docs`: many documents are several commits, so that no other
+Each read sees one moment. Each write is one commit, except `bulk_docs`: many documents are several commits, so that no other
 writer waits for all of them.
 
-Rule of this file: arguments come checked for their JSON types as far as HTTP can check them; what they mean is checked here, and
-refused with a CouchError in CouchDB's words.
+Rule of this file: HTTP has checked the JSON types of arguments as far as it can. Their meaning is checked here, and refused with
+a CouchError in CouchDB's words.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAGE: Final = 500
-"""Documents of `bulk_get` that are read in one snapshot."""
+"""Documents of `bulk_get` per snapshot."""
 
-# The documents of a bulk that are written in one commit: not fewer than the first number, which take some milliseconds; and not
-# more than the others say, so that no other writer waits for longer than 50 ms.
+# How many documents of a bulk one commit writes: at least the first number, which take some milliseconds, and at most what the
+# others allow, so that no other writer waits for longer than 50 ms.
 FEWEST_TOGETHER: Final = 8
 MOST_TOGETHER: Final = 500
 READ_TOGETHER: Final = 100
@@ -64,24 +64,24 @@ MOST_TOGETHER_S: Final = 0.02
 PURGED_TOGETHER: Final = 100
 """Documents of `purge` in one commit."""
 PAUSE: Final = 0.25
-"""How much of the time of a commit passes until the next one of the same bulk: a writer in another process looks several times in
-a second whether it can write, and must not find each time that it cannot."""
+"""The pause before the next commit of the same bulk, as a share of a commit's time: a writer in another process tries several
+times in a second to write, and must not fail each time."""
 
 Opened = tuple[Rev, "tuple[State, KeptLeaf, Path] | None"]
-"""A revision that was asked for, and what it is; None where it is not there."""
+"""A requested revision, and its leaf; None if it is missing."""
 
 Counts = dict[int, tuple[int, int, int]]
-"""By the number of a table: the seq of its newest change, and how many documents it has then, alive and deleted."""
+"""By table number: the seq of the newest change, and the number of documents at that seq, alive and deleted."""
 
 
 class BulkEdit(NamedTuple):
     """One document of a bulk.
 
     Attributes:
-        document: As it was given.
+        document: The caller's document.
         key: Of its id; empty for a `_local/` document.
-        refusal: What is wrong with it alone; None where nothing is.
-        prepared: None where its fields depend on what is stored.
+        refusal: The error of this document alone; None if there is none.
+        prepared: None if its fields depend on stored data.
     """
 
     document: Any
@@ -102,15 +102,15 @@ class CouchDatabase(DocumentReader):
     """See the head of this file, and `Couch.open`.
 
     Attributes:
-        name: As CouchDB has it.
-        origin: What its writes are called in the log; None: as those of the native database.
-        most_attachment_bytes: How large an attachment may be, when it is unpacked; None: as large as a blob.
+        name: CouchDB's name of the database.
+        origin: The origin of its writes in the log; None: the origin of the native database.
+        most_attachment_bytes: The largest attachment, unpacked; None: as large as a blob.
     """
 
     def __init__(self, native: Database, name: str, table: TableInfo, wakers: Wakers, counts: Counts) -> None:
         """
         Args:
-            counts: What is known of all databases of the file.
+            counts: The document counts of all databases of the file.
         """
         super().__init__(native, table.id)
         self.name = name
@@ -124,7 +124,7 @@ class CouchDatabase(DocumentReader):
     # The database
 
     def info(self) -> dict[str, Any]:
-        """What `GET /{db}` answers."""
+        """The answer of `GET /{db}`."""
         with self.reading() as reading:
             count, deleted_count = self._count(reading)
             return {
@@ -182,13 +182,13 @@ class CouchDatabase(DocumentReader):
             return reading.seq_text(reading.newest)
 
     def compact(self) -> None:
-        """Remove what the file is not told to keep: bodies of old revisions, but nothing of the trees. The history is that of the
-        whole file, so all its tables are compacted. Under the retention "auto", all history is removed."""
+        """Remove old history: bodies of old revisions, but nothing of the trees. The history belongs to the whole file, so all
+        its tables are compacted. Under the retention "auto", all history is removed."""
         spend(CALL_STEPS)
         with self.session.read() as snapshot:
             retention = named_retention(snapshot.connection)
         if retention is None:
-            # All history stays. What paths have lost stays only here.
+            # All history stays. Ancestors that no path has any more are removed only here.
             self.session.sweep()
             return
         with running(self.session, lambda: {"type": "database_compaction", "database": self.name}):
@@ -240,11 +240,11 @@ class CouchDatabase(DocumentReader):
         """A document, or one revision of it.
 
         Args:
-            latest: With `rev`: the leaf that comes of it.
-            atts_since: Revisions that the caller has: only what was attached later comes with its bytes.
+            latest: With `rev`: the leaf that descends from it.
+            atts_since: Revisions that the caller has: only attachments that are newer come with their bytes.
 
         Raises:
-            CouchError: 404, there is none: `missing`, or `deleted` where there was one.
+            CouchError: 404, it is `missing`, or `deleted` if it existed once.
         """
         if id.startswith(LOCAL):
             return self.get_local(id)
@@ -281,7 +281,7 @@ class CouchDatabase(DocumentReader):
         """Revisions of a document, as `{"ok": document}` or `{"missing": rev}`; "all": its leaves.
 
         Raises:
-            CouchError: 400, a revision is none; 404, all leaves of a document that never was.
+            CouchError: 400, a revision has no valid form; 404, all leaves of a document that never existed.
         """
         asked = None if wanted == "all" else [parse_rev(one) for one in paced(wanted)]
         with self.reading() as reading:
@@ -296,7 +296,7 @@ class CouchDatabase(DocumentReader):
         attachments: bool,
         atts_since: Sequence[str] | None,
     ) -> list[dict[str, Any]]:
-        """Revisions as `open_revs` gives them. Outside of a snapshot, because attachments may be large."""
+        """Revisions in the form of `open_revs`. Outside of a snapshot, because attachments may be large."""
         found: list[dict[str, Any]] = []
         for rev, there in opened:
             spend(CALL_STEPS)
@@ -320,8 +320,8 @@ class CouchDatabase(DocumentReader):
         latest: bool = False,
         attachments: bool = False,
     ) -> list[dict[str, Any]]:
-        """One result a request, in order: `{"id", "docs": [{"ok": document} or {"error": {...}}]}`. A request is `{"id", "rev",
-        "atts_since"}`; without `rev`, all leaves."""
+        """One result per request, in order: `{"id", "docs": [{"ok": document} or {"error": {...}}]}`. A request is `{"id", "rev",
+        "atts_since"}`; without `rev`, it means all leaves."""
         found: list[dict[str, Any]] = []
         for place in range(0, len(requests), PAGE):
             some = [one if isinstance(one, dict) else {} for one in requests[place : place + PAGE]]
@@ -364,16 +364,16 @@ class CouchDatabase(DocumentReader):
         return {"id": id, "docs": found}
 
     def design_documents(self) -> list[dict[str, Any]]:
-        """All design documents that there are, as `get` shows them, in the order of ids."""
+        """All design documents, as `get` returns them, in the order of ids."""
         with self.reading() as reading:
             found = designs(reading.snapshot, reading.tables, reading.heads)
             return [self.shown(state.winner, state) for state in found]
 
     def revs_diff(self, asked: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-        """Which revisions are not here: `{id: {"missing": [...], "possible_ancestors": [...]}}`.
+        """The revisions that are missing here: `{id: {"missing": [...], "possible_ancestors": [...]}}`.
 
         Raises:
-            CouchError: 400, what was asked are no lists of revisions.
+            CouchError: 400, the argument has no lists of revisions.
         """
         found: dict[str, Any] = {}
         with self.reading() as reading:
@@ -406,7 +406,7 @@ class CouchDatabase(DocumentReader):
         attachments: bool = False,
         update_seq: bool = False,
     ) -> dict[str, Any]:
-        """What `_all_docs` answers. Of `startkey` and `endkey`, None is no bound."""
+        """The answer of `_all_docs`. None as `startkey` or `endkey` is no bound."""
         with self.reading() as reading:
             total, _ = self._count(reading)
             offset: int | None = None
@@ -463,10 +463,10 @@ class CouchDatabase(DocumentReader):
         """Write one document, as its `_id` and `_rev` say.
 
         Args:
-            rev: The same as `_rev`, from elsewhere in the request.
+            rev: The same as `_rev`, from another part of the request.
             new_edits: False: the revision is from another server, and grafted on the tree.
             parts: By name, the bytes (a binary file, or an iterable of bytes) of attachments with `follows`.
-            losers: Revisions of other leaves, which are deleted in the same commit, or nothing is written.
+            losers: Revisions of other leaves to delete in the same commit; if that is impossible, nothing is written.
 
         Returns:
             `{"ok": True, "id", "rev"}`.
@@ -515,10 +515,10 @@ class CouchDatabase(DocumentReader):
         return self._edit_there(id, rev, nothing, is_deleted=True)
 
     def _edit_there(self, id: str, rev: str | None, fill: Fill, *, is_deleted: bool) -> dict[str, Any]:
-        """Edit a document that has to be there.
+        """Edit an existing document.
 
         Raises:
-            CouchError: 404, it is not; 409, it is not a leaf's revision; what `fill` raises.
+            CouchError: 404, it is missing; 409, the revision is not a leaf; errors of `fill`.
         """
         check_id(id)
         key = key_bytes_of(id)
@@ -536,18 +536,18 @@ class CouchDatabase(DocumentReader):
         """Write many documents: some of them in one commit, then the next.
 
         Returns:
-            One row a document, `{"ok", "id", "rev"}` or `{"id", "error", "reason"}`; with new_edits=False only the failures.
+            One row per document, `{"ok", "id", "rev"}` or `{"id", "error", "reason"}`; with new_edits=False only the failures.
 
         Raises:
             CouchError: 400, one of them cannot be a document. Nothing was written.
-            Whatever a commit raises. The commits before it stay.
+            Any error of a commit. The commits before it stay.
         """
         for document in documents:
             spend(CALL_STEPS)
             self._bulk_given(document, new_edits)
         rows: list[dict[str, Any]] = []
         ids = new_ids()
-        # Prepared, and not yet written. Only some at a time: what is known of a document takes more room than the document.
+        # Prepared, and not yet written. Only some at a time, because the notes on a document take more room than the document.
         edits: list[BulkEdit] = []
         place = 0
         while edits or place < len(documents):
@@ -576,8 +576,7 @@ class CouchDatabase(DocumentReader):
         return given
 
     def _bulk_edit(self, document: Any, ids: Iterator[str], *, is_new_edit: bool) -> BulkEdit:
-        """A document of a bulk, with everything that can be known of it before anything is locked. `ids`: for those that have
-        none."""
+        """A document of a bulk, with all that can be computed before a lock is taken. `ids`: for documents without an id."""
         given = self._given(document)
         id = next(ids) if given.id is None else given.id
         key = b"" if id.startswith(LOCAL) else key_bytes_of(id)
@@ -607,7 +606,7 @@ class CouchDatabase(DocumentReader):
     def _fill(
         self, given: GivenDocument, id: str, parts: Mapping[str, Any] | None, *, is_new_edit: bool
     ) -> Fill:
-        """What gives the fields of the new revision. The bytes of attachments are written now."""
+        """The function that makes the fields of the new revision. The bytes of attachments are written now."""
         if not given.attachments:
             return lambda near, generation: given.fields
         attachments = attached.Given(
@@ -626,10 +625,10 @@ class CouchDatabase(DocumentReader):
     def attachment(
         self, id: str, name: str, rev: str | None = None
     ) -> tuple[dict[str, Any], Callable[[], BinaryIO]]:
-        """An attachment: its stub, and what opens its bytes as a binary file, which seeks.
+        """An attachment: its stub, and a function that opens its bytes as a seekable binary file.
 
         Raises:
-            CouchError: 404, there is none.
+            CouchError: 404, it does not exist.
         """
         wanted = None if rev is None else parse_rev(rev)
         with self.reading() as reading:
@@ -649,7 +648,7 @@ class CouchDatabase(DocumentReader):
         *,
         encoding: str | None = None,
     ) -> dict[str, Any]:
-        """Add an attachment to a document, or replace one; a document that is not there is made.
+        """Add an attachment to a document, or replace one; a missing document is made.
 
         Args:
             stream: bytes, a binary file, or an iterable of bytes.
@@ -728,16 +727,16 @@ class CouchDatabase(DocumentReader):
         return self._transact(lambda transaction, tables: delete_local(transaction, tables, id))
 
     def local_docs(self, *, include_docs: bool = False) -> dict[str, Any]:
-        """What `_local_docs` answers."""
+        """The answer of `_local_docs`."""
         with self.reading() as reading:
             return local_docs(reading.snapshot, reading.tables, include_docs=include_docs)
 
     def purge(self, asked: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-        """Take leaves out of trees, without a tombstone; of many documents in several commits. The revisions that were taken, by
+        """Remove leaves from trees, without a tombstone; of many documents in several commits. Returns the removed revisions by
         id.
 
         Raises:
-            CouchError: 400, what was asked are no lists of revisions.
+            CouchError: 400, the argument has no lists of revisions.
         """
         wanted = [(id, key_bytes_of(id), _parsed_revs(id, revs)) for id, revs in paced(asked.items())]
         found: dict[str, list[str]] = {}
@@ -769,8 +768,8 @@ class CouchDatabase(DocumentReader):
 
 
 def new_ids() -> Iterator[str]:
-    """Ids for the documents of one request that have none. Each is greater than the one before, because keys in order are written
-    faster: 48 bits of milliseconds, 48 bits by chance, and a number."""
+    """Ids for the documents of a request without ids. Each is greater than the one before, because keys in order are written
+    faster: 48 bits of milliseconds, 48 random bits, and a number."""
     begin = f"{time.time_ns() // 1_000_000:012x}{token_hex(6)}"
     return (f"{begin}{number:08x}" for number in count(1))
 
@@ -786,7 +785,7 @@ def _write_some(
     put_local: Callable[[dict[str, Any]], dict[str, Any]],
     editor: Editor,
 ) -> tuple[int, list[dict[str, Any]]]:
-    """Write the next documents of a bulk in one commit. (How many these were, the rows that tell of them.)"""
+    """Write the next documents of a bulk in one commit. Returns how many these were, and their rows."""
     began, size = time.perf_counter(), 0
     rows: list[dict[str, Any]] = []
     for place, edit in enumerate(edits):
@@ -810,7 +809,7 @@ def _write_one(
     put_local: Callable[[dict[str, Any]], dict[str, Any]],
     editor: Editor,
 ) -> dict[str, Any] | None:
-    """The row that tells of it; None for none."""
+    """The row of the result; None for none."""
     key, given, prepared = edit.key, edit.given, edit.prepared
     is_deleted = given.is_deleted
     try:
@@ -853,10 +852,10 @@ def _must_live(state: State | None) -> State:
 def _found(
     reading: OpenReading, id: str, wanted: Rev | None, *, latest: bool = False
 ) -> tuple[State, KeptLeaf]:
-    """A document and its winner, or the revision that is asked for; `latest`: the leaf that comes of it.
+    """A document and its winner, or the wanted revision; `latest`: the leaf that descends from it.
 
     Raises:
-        CouchError: 404, there is none.
+        CouchError: 404, it does not exist.
     """
     state = reading.state(id)
     if wanted is None:
@@ -876,7 +875,7 @@ def _opened(
     """Revisions of a document; None: its leaves.
 
     Raises:
-        CouchError: 404, all leaves of a document that never was.
+        CouchError: 404, all leaves of a document that never existed.
     """
     if state is None:
         if asked is None:
@@ -900,12 +899,12 @@ def _opened(
 def _bulk_opened(
     reading: OpenReading, states: Mapping[str, State], asked: dict[str, Any], *, latest: bool
 ) -> list[Opened] | CouchError:
-    """What one request of `bulk_get` asks for, or what is wrong with it."""
+    """The result of one request of `bulk_get`, or its error."""
     rev = asked.get("rev")
     try:
         id = check_id(asked.get("id"))
         if id not in states:
-            # One that is no key at all is refused.
+            # An id that cannot be a key is refused.
             key_bytes_of(id)
         return _opened(reading, states.get(id), None if rev is None else [parse_rev(rev)], latest=latest)
     except CouchError as error:

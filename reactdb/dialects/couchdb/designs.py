@@ -1,8 +1,8 @@
-"""Design documents: where their functions are, and what is refused of them.
+"""Design documents: where their functions are, and which requests for them are refused.
 
-A design document is an ordinary document whose id begins with `_design/`. Its `filters` are functions of a document and a
-request, the `map` of each of its `views` is a function of a document that emits. A map function serves as a filter of changes,
-and gives the rows of its view to whoever asks for them (see `views`).
+A design document is an ordinary document with an id that begins with `_design/`. Its `filters` are functions of a document and a
+request, the `map` of each of its `views` is a function of a document that emits rows. A map function serves as a filter of
+changes, and makes the rows of its view (see `views`).
 
 Rule of this file: it finds functions, and runs none.
 """
@@ -18,19 +18,19 @@ __all__ = ["DesignDocuments", "filter_function", "map_function", "view_function"
 
 
 class DesignDocuments(Protocol):
-    """What is asked of a database."""
+    """The methods of a database that this file needs."""
 
     def get(self, id: str) -> dict[str, Any]:
-        """A document as CouchDB shows it; a CouchError (404) if there is none."""
+        """A document in CouchDB's form; a CouchError (404) if it does not exist."""
 
 
 def filter_function(
     database: DesignDocuments, design: str, name: str, request: dict[str, Any]
 ) -> DocumentFunction:
-    """The filter `name` of `_design/design`, which gets this request as its second argument.
+    """The filter `name` of `_design/design`, with this request as its second argument.
 
     Raises:
-        CouchError: There is none (404), it is no function (500), or JavaScript is not installed (501).
+        CouchError: It does not exist (404), it is no function (500), or JavaScript is not installed (501).
     """
     document = database.get(f"_design/{design}")
     source = _member(document, "filters", name)
@@ -55,11 +55,11 @@ def view_function(
     """The map function of the view `name` of `_design/design`, with its rows.
 
     Args:
-        reduce: What the request says of it: only with False a view that has a `reduce` gives its rows.
+        reduce: From the request: only with False a view that has a `reduce` returns its rows.
 
     Raises:
-        CouchError: There is none (404), its result is that of a `reduce` or JavaScript is not installed (501), it is no function
-            (500), or it shall be reduced and has nothing that does it (400).
+        CouchError: It is missing (404), its result needs a `reduce` or JavaScript is not installed (501), it is no function
+            (500), or `reduce` is true for a view without one (400).
     """
     document = database.get(f"_design/{design}")
     try:
@@ -73,7 +73,7 @@ def view_function(
             raise CouchError(400, "query_parse_error", "Reduce is invalid for map-only views.")
     elif reduce is not False:
         raise CouchError(
-            501, "not_implemented", "Nothing is reduced here: ask for the view's rows, with reduce=false."
+            501, "not_implemented", "Nothing is reduced here: request the view's rows, with reduce=false."
         )
     return MapFunction(f"The view {design}/{name}", view["map"], document)
 
@@ -89,7 +89,7 @@ def _member(document: dict[str, Any], section: str, name: str) -> Any:
         raise CouchError(
             501,
             "unknown_query_language",
-            f"Functions in {language} are not run here, those in javascript are.",
+            f"Functions in {language} cannot run here; only javascript can.",
         )
     source = members[name]
     return source if section == "views" or isinstance(source, str) else _no_text(name)

@@ -1,6 +1,6 @@
-"""Documents as CouchDB has them: what a given one says, and how a leaf is shown.
+"""Documents in CouchDB's form: parse a client's document, and render a leaf.
 
-Rule of this file: it checks and spells. What a document is written to, and read from, is the database's business.
+Rule of this file: it checks and converts. `database` reads and writes.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from reactdb.dialects.couchdb.revisions import ATTACHMENTS
 from reactdb.dialects.couchdb.spelling import REPLICATION_FIELDS, check_id, shown_fields, stored_fields
 from reactdb.dialects.couchdb.trees import Path, Rev, is_hash, normal_hash, parse_rev
 
-# Members that say something of a document, and are not kept as it says.
+# Members with a special meaning, which are not stored as fields.
 SAID: Final = frozenset({"_id", "_rev", "_deleted", "_attachments", "_revisions"})
 PASSED_OVER: Final = frozenset({"_revs_info", "_local_seq", "_conflicts", "_deleted_conflicts"})
 
 
 class GivenDocument(NamedTuple):
-    """A document that is to be written.
+    """A document to write.
 
     Attributes:
-        id: None where it has none.
-        rev: The `_rev` that it has, or None.
-        path: The revision with its ancestors, of `_revisions` or else of `_rev`; None where it has neither.
-        fields: As they are stored, without attachments and primary key.
-        attachments: `_attachments` as given; None where there is none.
+        id: None if it has none.
+        rev: Its `_rev`, or None.
+        path: The revision with its ancestors, of `_revisions` or else of `_rev`; None if it has neither.
+        fields: In stored form, without attachments and primary key.
+        attachments: `_attachments` from the client; None if there is none.
     """
 
     id: str | None
@@ -80,7 +80,7 @@ def shown_path(path: Path) -> dict[str, Any]:
 
 
 def path_shown(revisions: Mapping[str, Any]) -> Path:
-    """The path that `shown_path` made this of."""
+    """The path of a result of `shown_path`."""
     return Path(revisions["start"], tuple(revisions["ids"]))
 
 
@@ -107,10 +107,10 @@ def _given_path(revisions: object) -> Path:
 def shown_document(
     id: str, rev: Rev, fields: dict[str, Any], primary_key: str, *, is_deleted: bool, has_stubs: bool
 ) -> dict[str, Any]:
-    """A revision as CouchDB shows it, without what can be asked for besides, and without attachments.
+    """A revision in CouchDB's form, without optional members and without attachments.
 
     Args:
-        has_stubs: Its `_attachments` are ones.
+        has_stubs: Its `_attachments` are stubs.
     """
     found: dict[str, Any] = {"_id": id, "_rev": str(rev)}
     if is_deleted:

@@ -1,4 +1,4 @@
-"""CouchError: a refusal in CouchDB's terms, which a server sends as it is.
+"""CouchError: a refusal in CouchDB's terms, which a server sends unchanged.
 
 Rule of this file: it holds no sentences. Each is written where the request is refused.
 """

@@ -1,4 +1,4 @@
-"""Filters of `_changes`: which revisions a feed tells.
+"""Filters of `_changes`: they select the revisions of a feed.
 
 A filter sees a revision in CouchDB's form, a tombstone included: with `_deleted`, and whatever fields it kept. With
 `style=all_docs` each leaf is asked about; otherwise the winner is.
@@ -22,13 +22,13 @@ __all__ = ["DesignFilter", "DocumentFilter", "IdFilter", "SelectorFilter", "filt
 
 
 class DocumentFilter(Protocol):
-    """What a feed of changes asks."""
+    """The interface of a filter of changes."""
 
     def passes(self, document: dict[str, Any]) -> bool:
-        """Whether this revision is told."""
+        """Whether the feed has this revision."""
 
     def passes_many(self, documents: Sequence[dict[str, Any]]) -> list[bool]:
-        """The same for many at once, which is quicker where they are given to JavaScript."""
+        """The same for many at once, which is faster for JavaScript."""
         return list(map(self.passes, documents))
 
 
@@ -50,7 +50,7 @@ class DesignFilter(DocumentFilter):
 
 
 class SelectorFilter(DocumentFilter):
-    """`_selector`: what a selector selects. `selector.equalities()` lets a feed be found by the hash of a value."""
+    """`_selector`: the revisions that a selector selects. With `selector.equalities()` a feed is found by the hash of a value."""
 
     def __init__(self, selector: Selector, fields: list[str] | None = None) -> None:
         self.selector = selector
@@ -60,7 +60,7 @@ class SelectorFilter(DocumentFilter):
         return self.selector.passes(document)
 
     def shown(self, document: dict[str, Any]) -> dict[str, Any]:
-        """What `include_docs` tells of a document: the `fields` that were asked for, or all."""
+        """The document for `include_docs`: the requested `fields`, or all."""
         return projected(document, self._paths)
 
 
@@ -70,12 +70,12 @@ def filter_of(
     body: dict[str, Any] | None = None,
     request: dict[str, Any] | None = None,
 ) -> DocumentFilter | None:
-    """The filter that a request asks for, None for all changes.
+    """The filter of a request, None for all changes.
 
     Args:
-        query: The parameters of the URL: `filter`, `doc_ids`, `view`, and what a function reads as `req.query`.
+        query: The parameters of the URL: `filter`, `doc_ids`, `view`, and all parameters as `req.query` for functions.
         body: The body of a POST, `{}` for an empty one; None for a GET.
-        request: More of what a function gets as its second argument: `method`, `headers`, `userCtx`, ...
+        request: Further members of a function's second argument: `method`, `headers`, `userCtx`, ...
 
     Raises:
         CouchError: It cannot be used (400), is not there (404), is no function (500), or JavaScript is not installed (501).
@@ -100,7 +100,7 @@ def filter_of(
 
 
 def _asked(body: dict[str, Any] | None) -> dict[str, Any]:
-    """What a function can always read of the request."""
+    """The part of a request that every function can read."""
     nobody: dict[str, Any] = {"db": None, "name": None, "roles": []}
     return {"method": "GET" if body is None else "POST", "headers": {}, "body": body, "userCtx": nobody}
 
@@ -144,5 +144,5 @@ def _selector(body: dict[str, Any] | None) -> SelectorFilter:
                 raise CouchError(400, "bad_request", f"Invalid JSON for field spec: {json.dumps(field)}")
         return SelectorFilter(selector, fields)
     except CouchError as error:
-        # `_find` tells mistakes apart by names; here they have one.
+        # `_find` has several names for mistakes; here there is one.
         raise CouchError(400, "bad_request", error.reason) from None

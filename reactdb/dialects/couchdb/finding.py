@@ -1,8 +1,8 @@
 """Finding: `_find`, `_explain` and `_index`.
 
-A `_find` reads what may pass: where the selector has an equality, a range of numbers or a beginning of a text, from an index of
-the table, if there is one of that field, also one that was made natively; else the documents in the order of ids, all or those
-between the selector's bounds on `_id`. What passes is put in the order of the index that was planned, and cut.
+`_find` reads candidates: if the selector has an equality, a range of numbers or a prefix of a text, and the table has an index of
+that field, also a native index, from this index; else the documents in the order of ids, all or between the selector's bounds on
+`_id`. The matches are sorted by the planned index, and cut.
 
 Rule of this file: one snapshot of the database answers a request.
 """
@@ -44,7 +44,7 @@ from reactdb.store.snapshot import Row as DocumentRow
 __all__ = ["bulk_delete_indexes", "create_index", "delete_index", "explain", "find", "indexes"]
 
 SCANNED_MUCH: Final = 10
-"""The number of documents examined for each one found from which on there is a warning: CouchDB's own."""
+"""There is a warning from so many examined documents per match on: CouchDB's own number."""
 
 _Key = tuple[Any, ...]
 _Place = tuple[_Key, bytes]
@@ -63,7 +63,7 @@ class _Found:
 
 
 def find(database: CouchDatabase, body: dict[str, Any]) -> dict[str, Any]:
-    """What `_find` answers: `docs`, `bookmark`, and where there are any `execution_stats` and a `warning`.
+    """The answer of `_find`: `docs`, `bookmark`, and if there are any `execution_stats` and a `warning`.
 
     Raises:
         CouchError: The request is no query, or nothing serves it (400).
@@ -102,7 +102,7 @@ def find(database: CouchDatabase, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _page(rows: Iterator[_Found], options: dict[str, Any]) -> tuple[list[_Found], int]:
-    """(what is told, how many were examined until it was complete)."""
+    """(the returned rows, how many were examined for them)."""
     found: list[_Found] = []
     skip, limit, examined = options["skip"], options["limit"], 0
     if not limit:
@@ -134,8 +134,8 @@ def _rows(
     options: dict[str, Any],
     after: _Place | None,
 ) -> Iterator[_Found]:
-    """What the planned index leads to, in its order, past the bookmark. From the ids as it is asked for; from another index all
-    at once, because its order has to be made."""
+    """The candidates of the planned index, in its order, past the bookmark. By id they are read lazily; with another index all at
+    once, because its order has to be made."""
     index, ranges = chosen.index, chosen.ranges
     if index is None or ranges is None:
         return
@@ -164,7 +164,7 @@ def _rows(
         if after is not None and (place >= after if is_descending else place <= after):
             continue
         row = _Found(place, values, state, selector.passes(document))
-        # What an index would not have been read for is not counted.
+        # A document outside the index's range is not counted.
         if not row.passes and not all(
             low <= key <= high for key, (low, high) in zip(order, limits, strict=False)
         ):
@@ -177,12 +177,12 @@ def _rows(
 
 
 def _limits(found: FieldRange) -> tuple[_Key, _Key]:
-    """The keys that a range is read from and to, both included: what is at an excluded end is examined, too."""
+    """The keys between which a range is read, both included: documents at an excluded end are examined, too."""
     return key_of_bound(found.low), key_of_bound(found.high)
 
 
 def _narrowed(reading: OpenReading, selector: Selector) -> list[bytes] | None:
-    """The keys of what may pass, from an index of the table; None where there is none that helps."""
+    """The keys of candidates, from an index of the table; None if no index helps."""
     condition = selector.condition()
     if condition is None or not reading.tables.main.indexes:
         return None
@@ -203,7 +203,7 @@ def _picked(reading: OpenReading, keys: list[bytes]) -> Iterator[State]:
 def _scanned(
     reading: OpenReading, selector: Selector, is_descending: bool, after: _Place | None
 ) -> Iterator[State]:
-    """The documents in the order of their ids, as far as the selector says which, perhaps from a bookmark on."""
+    """The documents in the order of their ids, between the selector's bounds, perhaps from a bookmark on."""
     lowest, highest = _ids(selector)
     first, last = (highest, lowest) if is_descending else (lowest, highest)
     if after is not None:
@@ -213,7 +213,7 @@ def _scanned(
 
 
 def _ids(selector: Selector) -> tuple[str | None, str | None]:
-    """The ids between which all lie that can be selected."""
+    """The ids between which all selected documents lie."""
     lowest: str | None = None
     highest: str | None = None
     for operator, argument in selector.conditions_on("_id"):
@@ -250,7 +250,7 @@ def _place_of(bookmark: str) -> _Place:
 
 
 def explain(database: CouchDatabase, body: dict[str, Any]) -> dict[str, Any]:
-    """What `_explain` answers: the index that `_find` would use, and what is said of the others.
+    """The answer of `_explain`: the index that `_find` would use, and the reasons against the others.
 
     Raises:
         CouchError: The request is no query (400).

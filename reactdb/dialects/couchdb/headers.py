@@ -1,11 +1,10 @@
-"""Texts of documents that go into headers: of an answer over HTTP, or of a part of a multipart body.
+"""Texts of documents that become headers: of an answer over HTTP, or of a part of a multipart body.
 
-The content type and the name of an attachment are such texts, and the hash of a revision, which is an ETag. With a line's end in
-one, whoever wrote it would write headers of their own; a server that notices cannot send the answer at all, and whoever wants
-the document never gets it.
+Such texts are the content type and name of an attachment, and the hash of a revision, which is an ETag. A line's end in one would
+let a writer add headers; a server that notices this cannot send the answer at all, so that nobody can read the document.
 
-    check_text(text, what)    refuses one that is to be written
-    header_text(text)         what a stored one becomes: files of earlier versions, and native writers, have others
+    check_text(text, what)    refuses such a text before a write
+    header_text(text)         makes a header of a stored text: files of earlier versions, and native writers, have any text
 
 Rule of this file: texts in, texts out.
 """
@@ -22,23 +21,23 @@ __all__ = ["NO_CONTROLS", "check_text", "header_text", "is_header_text"]
 MOST_HEADER_CHARACTERS: Final = 16 * 1024
 """Most clients and servers read no longer header. The longest URL of a document has 12 kB."""
 
-NO_CONTROLS: Final = "has control characters, which no header may have"
-"""The end of a sentence about one that is refused."""
+NO_CONTROLS: Final = "has control characters, which are not allowed in a header"
+"""The end of an error sentence."""
 
-# The control characters of Unicode, of which a line's end is one, and halves of surrogate pairs, which are no text.
+# Unicode's control characters, with the line's end, and halves of surrogate pairs, which are no text.
 _FORBIDDEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def is_header_text(text: str) -> bool:
-    """Whether a text has only characters that a header may have."""
+    """Whether a header may have all characters of the text."""
     return _FORBIDDEN.search(text) is None
 
 
 def check_text(text: str, what: str) -> None:
-    """Check that a text may be stored that headers will have.
+    """Check a text that headers will have, before it is stored.
 
     Args:
-        what: What it is, as the subject of a sentence.
+        what: The subject of the error sentence.
 
     Raises:
         CouchError: 400, it has control characters.

@@ -1,11 +1,11 @@
-"""Indexes: what `_index` makes, as design documents of the language `query`, which other servers read, too.
+"""Indexes: `_index` makes them, as design documents of the language `query`, so that other servers can read them, too.
 
-An index says in which order `_find` may give documents, and which it leaves out: those without one of its fields. It is no copy
-of anything; the order is made for each request. What makes a request quick is an index of the table itself, which is made with an
-index for its first field, and which is used also where `_find` does not choose the index it was made for. One that came by
-replication, without a request here, has none.
+An index gives `_find` an order of documents, and leaves out documents without one of its fields. It is no copy of anything; the
+order is made for each request. A request is fast because of an index of the table itself. It is made together with an index, for
+its first field, and `_find` uses it also under another choice. An index that arrived by replication, without a request here, has
+none.
 
-Rule of this file: definitions. Which one serves a request is in `planning`.
+Rule of this file: definitions. `planning` chooses the index for a request.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Index:
 
     @property
     def partial(self) -> dict[str, Any]:
-        """The selector of what is in it, `{}` for all documents."""
+        """The selector of the documents in it, `{}` for all documents."""
         return self.definition.get("partial_filter_selector") or {}
 
     def as_json(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def indexes_of(database: CouchDatabase) -> list[Index]:
 
 
 def _from_view(design: str, name: str, view: Any) -> Index | None:
-    """The index that a view of a design document defines; None where it is none."""
+    """The index that a view of a design document defines; None if it defines none."""
     definition = view.get("map") if isinstance(view, dict) else None
     fields = definition.get("fields") if isinstance(definition, dict) else None
     if not isinstance(definition, dict) or not isinstance(fields, dict):
@@ -110,7 +110,7 @@ def _from_view(design: str, name: str, view: Any) -> Index | None:
 
 
 def indexes(database: CouchDatabase, limit: int | None = None, skip: int = 0) -> dict[str, Any]:
-    """What `GET /{db}/_index` answers."""
+    """The answer of `GET /{db}/_index`."""
     if skip < 0 or (limit is not None and limit < 1):
         raise CouchError(500, "invalid_list_index_params", "Index parameter ranges: limit > 1, skip > 0")
     found = [index.as_json() for index in indexes_of(database)]
@@ -119,15 +119,15 @@ def indexes(database: CouchDatabase, limit: int | None = None, skip: int = 0) ->
 
 
 def create_index(database: CouchDatabase, body: dict[str, Any]) -> dict[str, Any]:
-    """What `POST /{db}/_index` answers: `{"result": "created" or "exists", "id", "name"}`.
+    """The answer of `POST /{db}/_index`: `{"result": "created" or "exists", "id", "name"}`.
 
     Raises:
-        CouchError: It is no index (400), or of a type that is not here (503).
+        CouchError: It is no index (400), or its type is not supported here (503).
     """
     options, definition = checked_index(body)
     partial = definition["partial_filter_selector"]
     made = {"fields": definition["fields"], "partial_filter_selector": partial.normal}
-    # The same index under another name is another one, in a design document of its own.
+    # The same fields under another name are another index, in a design document of its own.
     said = json.dumps([made, options["name"]])
     automatic = sha1(said.encode(), usedforsecurity=False).hexdigest()
     name = options["name"] or automatic
@@ -159,10 +159,10 @@ def _design_document(database: CouchDatabase, id: str) -> dict[str, Any]:
 
 
 def delete_index(database: CouchDatabase, design: str, name: str) -> dict[str, Any]:
-    """What `DELETE /{db}/_index/{design}/json/{name}` answers.
+    """The answer of `DELETE /{db}/_index/{design}/json/{name}`.
 
     Raises:
-        CouchError: There is none (404).
+        CouchError: It does not exist (404).
     """
     id = DESIGN + design.removeprefix(DESIGN)
     found = [index for index in indexes_of(database) if (index.design, index.name) == (id, name)]
@@ -185,7 +185,7 @@ def delete_index(database: CouchDatabase, design: str, name: str) -> dict[str, A
 
 
 def bulk_delete_indexes(database: CouchDatabase, body: dict[str, Any]) -> dict[str, Any]:
-    """What `POST /{db}/_index/_bulk_delete` answers: the design documents whose index is gone, and those where it is not."""
+    """The answer of `POST /{db}/_index/_bulk_delete`: design documents with a deleted index, and design documents without."""
     success, fail = [], []
     for given in checked_bulk_delete(body):
         spend(CALL_STEPS)
@@ -204,7 +204,7 @@ def bulk_delete_indexes(database: CouchDatabase, body: dict[str, Any]) -> dict[s
 
 
 def _native_name(field: str) -> str | None:
-    """The name of the table's index of a field; None for a field that can have none."""
+    """The name of the table's index of a field; None if the field can have no index."""
     name = "mango." + re.sub(r"[^A-Za-z0-9_.]", lambda match: f"-{ord(match[0]):x}-", field)
     return name if native_path(field) is not None and len(name) <= _LONGEST_NAME else None
 
@@ -219,14 +219,14 @@ def _make_native(database: CouchDatabase, field: str | None) -> None:
     def work(transaction: WriteTransaction) -> None:
         table = database.tables(transaction.catalogue).main
         if name not in table.indexes:
-            # It is made in one commit, however many documents there are.
+            # It is made in one commit, for any number of documents.
             transaction.create_index(table, name, data, False)
 
     database.session.transact(work, operation="index_create")
 
 
 def _drop_native(database: CouchDatabase, fields: tuple[str, ...]) -> None:
-    """Remove the table's index of fields that no index begins with any more."""
+    """Remove the table's index of fields with which no index begins any more."""
     used = {index.columns[:1] for index in indexes_of(database) if not index.is_special}
     name = _native_name(fields[0]) if fields and fields not in used else None
     if name is None:

@@ -1,10 +1,10 @@
 """JavaScript: the functions of design documents, run by QuickJS (the extra `couchdb-js`) in a process of its own.
 
-A function lives in a context of its own, which has neither files nor network nor a clock to wait on, and whose time and memory
-are bounded. Documents are given to it by the hundred, as JSON, because a call costs more than most functions do. After a function
-that ran out of memory nothing in its context can be relied on, and perhaps the process has ended: the next call makes a new one.
+Each function has its own context, without files, network or a clock to wait on, and with limits of time and memory. It receives
+documents by the hundred, as JSON, because a call costs more than most functions do. After a function ran out of memory, its
+context cannot be relied on, and perhaps the process has ended: the next call makes a new context.
 
-Rule of this file: what a script does, it does to its own context. Whatever it throws becomes a CouchError.
+Rule of this file: a script changes only its own context. Any exception of a script becomes a CouchError.
 """
 
 from __future__ import annotations
@@ -35,27 +35,25 @@ CALL_S: Final = 5.0
 """CPU time of one call: CouchDB's own limit. A call has up to `DOCUMENTS` documents."""
 
 ANSWER_S: Final = 60.0
-"""Time after which nothing more is expected of a call, whatever keeps it: a busy machine, or a regular expression, which QuickJS
-does not interrupt."""
+"""The longest wait for a call, for any reason: a busy machine, or a regular expression, which QuickJS does not interrupt."""
 
 MEMORY_BYTES: Final = 64 << 20
-"""Memory of one context, the documents of a call included."""
+"""Memory of one context, with the documents of a call."""
 
 DOCUMENTS: Final = 100
 CALL_CHARACTERS: Final = 1 << 20
-"""A call has as many documents as fit this many characters of JSON, and at least one."""
+"""A call gets documents up to this many characters of JSON, and at least one document."""
 
-# What QuickJS says where a context has come to its bounds. Memory that is full may leave nothing that it could say it with.
+# QuickJS's messages when a context reaches its limits. Full memory may leave no room for a message.
 _ENDS: Final = {
     "InternalError: interrupted": "it takes too long",
     "InternalError: out of memory": "it needs too much memory",
     "null": "it needs too much memory",
 }
 
-# Makes `run`, which takes the documents of a call as JSON and answers in JSON: [true, one boolean for each document],
-# or [false, the name of an error, what it says]. Where rows are wanted, there is a list of [key, value] for each
-# document instead.
-# What the functions of design documents may call is made global.
+# Makes `run`, which takes the documents of a call as JSON and returns JSON: [true, one boolean for each document], or [false, the
+# name of an error, its message]. For a map function there is a list of [key, value] for each document instead.
+# Functions for the use of design documents are made global.
 _PRELUDE: Final = r"""
 (function () {
   "use strict";
@@ -159,16 +157,16 @@ class _Function:
         self._texts = (source, _json(design), _json(request))
         self._has_rows = has_rows
         self._lock = Lock()
-        # By this number the process that runs it knows it. Made again, it takes the place of what was there.
+        # The function's number in the process. A function that is made again replaces the earlier function of this number.
         self._number = new_number()
         finalize(self, forget, self._number).atexit = False
-        # That process's life in which it was made; None: it has to be made again.
+        # The process's life in which the function was made; None: it has to be made again.
         self._life: Life | None = None
         with self._lock:
             self._begin()
 
     def _answers(self, documents: Iterable[dict[str, Any]]) -> Iterator[Any]:
-        """What the function answers for each document. A batch is asked about when its first answer is taken."""
+        """The function's result for each document. A batch is computed when its first result is needed."""
         for batch in _batches(map(_json, documents)):
             with held_within_budget(self._lock):
                 given = self._called(f"[{','.join(batch)}]")
@@ -209,7 +207,7 @@ class _Function:
         except ScriptFailed as error:
             answer = [False, "error", str(error)]
         except ValueError as error:
-            answer = [False, "error", f"what it gave cannot be read: {error}"]
+            answer = [False, "error", f"its result cannot be read: {error}"]
         except ScriptsEnded as end:
             self._life = None
             raise self._refusal("it takes too long" if end.is_late else "it needs too much memory") from None
@@ -228,16 +226,16 @@ class _Function:
 
 
 class DocumentFunction(_Function):
-    """A function of a design document: a filter, which answers for each document, or with `request` None a map function,
-    of which it counts whether it emits anything.
+    """A function of a design document: a filter, with a result for each document; or with `request` None a map function, which
+    passes a document if it emits anything.
 
     Thread safety: one call at a time; a call from another thread waits.
 
     Args:
-        name: As errors show it: `filters/by_type of _design/app`.
+        name: For errors: `filters/by_type of _design/app`.
         source: The function's text.
-        design: The design document, which is `this` to a filter, and in which `require` looks for modules.
-        request: What a filter gets as its second argument.
+        design: The design document: `this` in a filter, and the place of `require`'s modules.
+        request: A filter's second argument.
 
     Raises:
         CouchError: There is no JavaScript here (501), or the text is no function (500).
@@ -262,13 +260,13 @@ class DocumentFunction(_Function):
 
 
 class MapFunction(_Function):
-    """The map function of a view, with what it emits. Arguments and errors are those of `DocumentFunction`."""
+    """The map function of a view, with its emitted rows. Arguments and errors are those of `DocumentFunction`."""
 
     def __init__(self, name: str, source: str, design: dict[str, Any]) -> None:
         super().__init__(name, source, design, has_rows=True)
 
     def rows(self, documents: Iterable[dict[str, Any]]) -> Iterator[list[list[Any]]]:
-        """For each document the [key, value] that it emits, none where the function throws.
+        """For each document its emitted [key, value] pairs, none if the function throws.
 
         Raises:
             CouchError: The function took too long or too much memory (500).
@@ -286,7 +284,7 @@ def _json(value: Any) -> str:
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Documents in batches, as one call takes them: bounded in number and in characters."""
+    """Documents in batches for one call each: bounded in number and in characters."""
     batch: list[str] = []
     characters = 0
     for text in texts:

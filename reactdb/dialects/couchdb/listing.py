@@ -1,7 +1,7 @@
 """Listing: the documents of a range of ids, in the order of the ids' bytes.
 
-Ids that are shown as they are have the order of keys. Those that are spelled (see `spelling`) have another, and where a table
-has such a key, all of its keys are looked at.
+Unchanged ids have the order of keys. Escaped ids (see `spelling`) have another order, and if a table has such a key, all of its
+keys are read.
 
 Rule of this file: it finds documents, and shows none.
 """
@@ -27,11 +27,11 @@ _TEXTS: Final = (collation.key_bytes("")[:1], bytes((collation.key_bytes("")[0] 
 
 
 def _below(text: str) -> bytes:
-    """A bound below the keys that begin with a text."""
+    """A bound below the keys with this prefix."""
     return collation.key_bytes(text)[: 1 + len(text.encode())]
 
 
-# Where keys lie that are spelled, and not shown as they are.
+# The ranges of keys with escaped ids.
 _SPELLED: Final = (
     (LEAST, _TEXTS[0]),
     (_TEXTS[1], GREATEST),
@@ -43,7 +43,7 @@ _SPELLED: Final = (
 
 
 class IdRange(NamedTuple):
-    """What is asked for: ids from `startkey` to `endkey`, in this order also where it is descending; None: no bound."""
+    """A range of ids from `startkey` to `endkey`, in this order also if it is descending; None: no bound."""
 
     startkey: Any
     endkey: Any
@@ -74,7 +74,7 @@ def listed(
 
 
 def each(snapshot: Snapshot, tables: Tables, heads: SnapshotHeads, wanted: IdRange) -> Iterator[State]:
-    """The same documents, of which a page at a time is held, and nothing is counted."""
+    """The same documents, with a page at a time in memory, and without a count."""
     bounds = _bounds(wanted)
     if bounds is None:
         return
@@ -87,7 +87,7 @@ def each(snapshot: Snapshot, tables: Tables, heads: SnapshotHeads, wanted: IdRan
 
 
 def every(snapshot: Snapshot, tables: Tables, heads: SnapshotHeads) -> Iterator[State]:
-    """All documents, in the order of keys, of which a page at a time is held."""
+    """All documents, in the order of keys, with a page at a time in memory."""
     return _pages(snapshot, tables, heads, LEAST, GREATEST)
 
 
@@ -136,10 +136,10 @@ Bounds = tuple[tuple[str | None, bool], tuple[str | None, bool]]
 
 
 def _bounds(wanted: IdRange) -> Bounds | None:
-    """Between which ids the range lies; None where it is empty, because no text lies there."""
+    """The ids at both ends of the range; None if the range can have no text."""
     first, last = wanted.startkey, wanted.endkey
     least, most = (last, first) if wanted.descending else (first, last)
-    # Between all ids and one that is no text lies nothing: texts are above numbers and below lists.
+    # A range between all ids and a value that is no text is empty: texts are above numbers and below lists.
     if (least is not None and _side(least) > 0) or (most is not None and _side(most) < 0):
         return None
     has_least = wanted.inclusive_end or not wanted.descending
@@ -149,7 +149,7 @@ def _bounds(wanted: IdRange) -> Bounds | None:
 
 
 def _stretch(bounds: Bounds) -> tuple[bytes, bytes]:
-    """From which key on the range goes, and before which it ends, where no key is spelled."""
+    """The first key of the range, and the first key after it, if no id is escaped."""
     (least, has_least), (most, has_most) = bounds
     start = LEAST if least is None else _bound(least, is_after=not has_least)
     return start, GREATEST if most is None else _bound(most, is_after=has_most)

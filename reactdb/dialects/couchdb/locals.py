@@ -1,6 +1,6 @@
 """`_local/` documents: kept apart, in a hidden table. They have no history, no conflicts and no place in `_changes`.
 
-Rule of this file: the last write wins, whatever revision it quotes.
+Rule of this file: the last write wins, with any revision.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _REV: Final = re.compile(r"0-([0-9]{1,18})", re.ASCII)
 
 
 def full_id(id: str) -> str:
-    """With `_local/`, which may be left out."""
+    """With `_local/`, which the caller may leave out."""
     return id if id.startswith(LOCAL) else LOCAL + id
 
 

@@ -1,12 +1,12 @@
 """Mango: CouchDB's selectors, as conditions on documents in CouchDB's form (with `_id`, `_rev`, `_deleted`).
 
-A selector is brought into a normal form, where each condition stands at a field and names its operator, and is then compiled into
-functions of a document. The normal form is CouchDB's: it decides what a selector means, its odd rules included.
+A selector is brought into a normal form with one operator at each field, and then compiled into functions of a document. The
+normal form is CouchDB's: it decides the meaning of a selector, with its odd rules.
 
 - `{a: 1, b: 2}` is an `$and`; a bare value is an `$eq`; `{a: {b: 1}}` is a condition on the field `a.b`.
-- `$not` and `$nor` are pushed inwards, where the comparisons turn into their opposites. A document without the field passes
-  none of them: only `$exists: false` holds for what is not there, and only in an object. Inside of `$elemMatch` and its kin
-  they stay where they are: an element without the field does pass a negation there.
+- `$not` and `$nor` are pushed inwards, so that comparisons turn into their opposites. A document without the field passes none of
+them: only `$exists: false` holds for a missing field, and only in an object. Inside of `$elemMatch` and similar operators they
+stay in place: there an element without the field passes a negation.
 - An empty `$and`, `$or` or `$nor` holds for every document; `{}` as a part of them is a comparison of the document with `{}`.
 
 Where it differs from CouchDB: a `$regex` has the syntax of RE2, and is matched in time linear in the text, or within a bound.
@@ -36,7 +36,7 @@ MAX_DEPTH: Final = 100
 """How deeply a selector may be nested: a thousand levels would end in a RecursionError."""
 
 MOST_DIGITS: Final = 18
-"""Of the number of an element. Python reads none of thousands, and no list is as long."""
+"""The digits of an element's number. Python converts no number with thousands of digits, and no list is as long."""
 
 _BOOLEAN: Final = {"$and", "$or", "$nor"}
 _ELEMENTS: Final = {"$elemMatch", "$allMatch", "$keyMapMatch"}
@@ -51,18 +51,18 @@ _OPPOSITES: Final = {
     "$nin": "$in",
 }
 _NOT_SUPPORTED: Final = {"$where", "$geoWithin", "$geoIntersects", "$near", "$nearSphere"}
-# Comparisons that one range of an index answers.
+# Comparisons that one range of an index can answer.
 _RANGES: Final = {"$lt", "$lte", "$eq", "$gte", "$gt", "$beginsWith", "$exists"}
 
 
 class Selector:
-    """A selector that has been read.
+    """A parsed selector.
 
-    `source` is the selector as it was given, `normal` its normal form: nested objects of one member each, fields joined by dots.
-    `size` is how many objects, lists and values it has: the steps of a budget that asking it about a document counts as.
+    `source` is the caller's selector, `normal` its normal form: nested objects of one member each, fields joined by dots. `size`
+    is the number of its objects, lists and values: a test of one document counts as so many steps of a budget.
 
     Raises:
-        CouchError: It is not one (400). `error` has the name that `_find` gives, such as `bad_arg`.
+        CouchError: It is no selector (400). `error` has `_find`'s name for the mistake, such as `bad_arg`.
     """
 
     def __init__(self, source: dict[str, Any]) -> None:
@@ -73,19 +73,19 @@ class Selector:
         """Whether a document, in CouchDB's form, is selected."""
 
     def fields(self) -> list[str]:
-        """The fields that it has conditions on, in their order, with repetitions."""
+        """The fields with conditions, in their order, with repetitions."""
         return list(_fields(self.normal))
 
     def required_fields(self) -> set[str]:
-        """The fields that each selected document has."""
+        """The fields of every selected document."""
         return _required(self.normal)
 
     def indexable_fields(self) -> list[str]:
-        """The fields on which a range of an index may help, sorted."""
+        """The fields for which a range of an index may help, sorted."""
         return sorted({field for field, condition in self._conjuncts() if next(iter(condition)) in _RANGES})
 
     def conditions_on(self, field: str) -> list[tuple[str, Any]]:
-        """The comparisons that each selected document passes in this field: pairs of an operator and its argument."""
+        """The comparisons of this field for every selected document: pairs of an operator and its argument."""
         return [
             (operator, argument)
             for name, condition in self._conjuncts()
@@ -94,12 +94,12 @@ class Selector:
         ]
 
     def is_constant(self, field: str) -> bool:
-        """Whether the field has one and the same value in all that is selected."""
+        """Whether the field has the same value in all selected documents."""
         return any(operator == "$eq" for operator, _ in self.conditions_on(field))
 
     def equalities(self) -> list[tuple[tuple[str, ...], Any]]:
-        """Paths of native documents that have this value, a text, a number, a boolean or null, in each that is selected. A router
-        of changes may use them as they are: values are equal to this order if they are equal to reactdb's."""
+        """Paths of native documents with a fixed value, a text, a number, a boolean or null, in every selected document. A router
+        of changes may use the values unchanged: they are equal in this order if they are equal in reactdb's."""
         return [
             (path, condition["$eq"])
             for field, condition in self._conjuncts()
@@ -108,8 +108,8 @@ class Selector:
         ]
 
     def condition(self) -> Expression | None:
-        """A condition on native documents that all those pass which are selected: what an index, or a router, can begin with.
-        None where it says nothing of the kind."""
+        """A condition on native documents that every selected document passes: an index or a router can begin with it. None if
+        there is no such condition."""
         parts = [
             part
             for field in dict.fromkeys(self.fields())
@@ -118,7 +118,7 @@ class Selector:
         return reduce(and_, parts) if parts else None
 
     def is_text_search(self) -> bool:
-        """Whether it asks a text index, of which there are none here."""
+        """Whether it needs a text index, which does not exist here."""
         return "$default" in _operators(self.normal)
 
     def _conjuncts(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -130,7 +130,7 @@ class Selector:
 
 
 def erlang(value: Any, *, with_text: bool = False) -> str:
-    """A JSON value as Erlang prints it, which is how CouchDB shows an argument that it refuses.
+    """A JSON value in Erlang's notation, which CouchDB uses for a refused argument.
 
     Args:
         with_text: Text is shown as text, where it would be the numbers of its bytes.
@@ -196,9 +196,7 @@ def _check_depth(selector: Any) -> None:
     level, depth = [selector], 0
     while level:
         if depth > MAX_DEPTH:
-            raise CouchError(
-                400, "bad_arg", f"A selector may be nested {MAX_DEPTH} levels deep, and this one is deeper."
-            )
+            raise CouchError(400, "bad_arg", f"A selector may have at most {MAX_DEPTH} nested levels.")
         depth += 1
         members = (value.values() if isinstance(value, dict) else value for value in level)
         level = [inner for values in members for inner in values if isinstance(inner, dict | list)]
@@ -317,7 +315,7 @@ def _negated(selector: dict[str, Any]) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What the normal form says
+# The meaning of the normal form
 
 
 def _conjuncts(normal: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -360,15 +358,15 @@ def _required(normal: dict[str, Any]) -> set[str]:
 
 
 def native_path(field: str) -> tuple[str, ...] | None:
-    """Where a native document has this field, or None: one that begins with `_`, and elements of arrays, are elsewhere."""
+    """The path of this field in a native document, or None: fields with `_` in front and elements of arrays have none."""
     path = field_path(field)
     is_here = not any(name.startswith(("_", "=")) or name.lstrip("+").isdecimal() for name in path)
     return path if is_here else None
 
 
 def _implied(field: str, conditions: list[tuple[str, Any]]) -> Iterator[Expression]:
-    """Comparisons of native values that follow from Mango's. Between two numbers there are only numbers, in either order; above
-    one there are also texts in Mango's order, and others in the native one."""
+    """Native comparisons that follow from Mango's. Between two numbers both orders have only numbers; above a number Mango's
+    order has texts, the native order other types."""
     path = native_path(field) if field else None
     if path is None:
         return
@@ -388,7 +386,7 @@ def _implied(field: str, conditions: list[tuple[str, Any]]) -> Iterator[Expressi
         yield from bounds["$l"]
 
 
-# After these there is no code point, or none that a text has.
+# No code point follows these, or no code point of a text.
 _WITHOUT_NEXT: Final = "\ud7ff\U0010ffff"
 
 _COMPARED: Final[dict[str, Callable[[Expression, Any], Expression]]] = {
@@ -403,9 +401,9 @@ _COMPARED: Final[dict[str, Callable[[Expression, Any], Expression]]] = {
 # Fields of documents
 
 _MISSING: Final = object()
-"""The object that should hold the field is there, and the field is not."""
+"""The field is missing in an existing object."""
 _NO_PATH: Final = object()
-"""The way to the field leads through a value that holds no fields."""
+"""The path leads through a value that is no object."""
 
 _DOT: Final = re.compile(r"(?<!\\)\.")
 
@@ -414,7 +412,7 @@ def field_path(field: str) -> tuple[str, ...]:
     """The names along a path: dots descend, and a backslash takes the next dot for a part of the name.
 
     Raises:
-        CouchError: One of the names is empty.
+        CouchError: A name in the path is empty.
     """
     names = _DOT.split(field)
     if "" in names:
@@ -429,7 +427,7 @@ def _read(value: Any, path: tuple[str, ...]) -> Any:
             if value is _MISSING:
                 return _MISSING
         elif isinstance(value, list):
-            # Elements are named by their numbers from zero; one beyond the end is no missing field.
+            # Elements have numbers from zero; a number beyond the end is no missing field.
             digits = name.removeprefix("+")
             is_place = digits.isascii() and digits.isdecimal() and len(digits) <= MOST_DIGITS
             if not (is_place and int(digits) < len(value)):
@@ -473,7 +471,7 @@ def projected(document: dict[str, Any], paths: list[tuple[str, ...]]) -> dict[st
 
 
 def _compiled(normal: dict[str, Any], key: Callable[[Any], Any] = collation_key) -> Condition:
-    """A normal form as a function. `key` gives the order of what the conditions are about."""
+    """A normal form as a function. `key` gives the order of the compared values."""
     if not normal:
         return lambda value: True
     ((name, argument),) = normal.items()
@@ -574,7 +572,7 @@ def _not_in(argument: list[Any], key: Callable[[Any], Any]) -> Condition:
 
 
 def _exists(argument: bool, key: Callable[[Any], Any]) -> Condition:
-    # What gets here is there; that it is not is seen where the field is read.
+    # Only existing values get here; the code that reads the field sees a missing field.
     return lambda value: argument
 
 
@@ -633,14 +631,14 @@ def _regex(argument: str, key: Callable[[Any], Any]) -> Condition:
         try:
             return pattern.search(_bytes_as_text(value)) is not None
         except ResourceLimit:
-            # CouchDB, too, has a limit to the tries, beyond which a text does not match.
+            # CouchDB limits the tries, too, and then takes a text as one without a match.
             return False
 
     return passes
 
 
 def _exact(value: Any) -> Hashable:
-    """What two values have in common if they are the same to Erlang's `=:=`: 1 is not 1.0."""
+    """A value that is equal for two values if Erlang's `=:=` holds for them: 1 is not 1.0."""
     if isinstance(value, list):
         return ("[", tuple(map(_exact, value)))
     if isinstance(value, dict):

@@ -1,9 +1,9 @@
-"""Multipart bodies: the parts of one that lies in a file, and the pieces of one that is sent.
+"""Multipart bodies: the parts of a body in a file, and the pieces of a body to send.
 
-A document with its attachments comes as `multipart/related`: the document first, as JSON, in which some attachments say
-`follows`, and then their bytes. Several revisions are sent as `multipart/mixed`, of which each part may be such a one.
+A document with its attachments comes as `multipart/related`: first the document, as JSON, in which some attachments have
+`follows`, and then their bytes. Several revisions are sent as `multipart/mixed`, and each part may be `multipart/related`.
 
-Rule of this file: RFC 2046, and of documents no more than how attachments follow one. No part is ever held in memory as a whole.
+Rule of this file: RFC 2046, and of documents only how attachments follow them. No part is ever held in memory as a whole.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ MOST_BOUNDARY_CHARACTERS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class BodyPart:
-    """One part of a body in a file: its headers, in lower case, and where its content lies."""
+    """One part of a body in a file: its headers, in lower case, and the place of its content."""
 
     headers: Mapping[str, str]
     begin: int
     end: int
 
     def open(self, file: IO[bytes]) -> IO[bytes]:
-        """A reader of the part's content as it came. Several of one file are read one after the other."""
+        """A reader of the part's raw content. Several readers of one file are read one after the other."""
         return io.BufferedReader(BodyPartReader(file, self.begin, self.end), 64 * 1024)
 
 
@@ -117,7 +117,7 @@ def parameters_of_header(value: str) -> dict[str, str]:
 
 
 def _unquoted(value: str, start: int) -> tuple[str, int]:
-    """(the text up to the next quotation mark, the place behind that). A backslash takes the next character as it is."""
+    """(the text up to the next quotation mark, the place behind it). A backslash escapes the next character."""
     pieces: list[str] = []
     at = start
     while at < len(value) and value[at] != '"':
@@ -128,10 +128,10 @@ def _unquoted(value: str, start: int) -> tuple[str, int]:
 
 
 def parts_in(file: IO[bytes], boundary: bytes) -> list[BodyPart]:
-    """The parts of the body that a file holds.
+    """The parts of the body in a file.
 
     Raises:
-        CouchError: 400, the body is not a multipart one with this boundary, or is cut off.
+        CouchError: 400, the body has no parts with this boundary, or is cut off.
     """
     marks = list(_marks(file, b"--" + boundary))
     if not marks or not marks[-1][2]:
@@ -143,8 +143,8 @@ def parts_in(file: IO[bytes], boundary: bytes) -> list[BodyPart]:
 
 
 def _marks(file: IO[bytes], mark: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Each boundary: where what is before it ends, where what is after it begins, and whether it is the last one."""
-    # A boundary stands at the beginning of a line. So one line's end is put in front, for the first one.
+    """Each boundary: the end of the part before it, the begin of the part after it, and whether it is the last boundary."""
+    # A boundary begins a line. So a line's end is put in front, for the first boundary.
     needle = b"\r\n" + mark
     file.seek(0)
     held, held_at, count = b"\r\n", -2, 0
@@ -171,7 +171,7 @@ def _marks(file: IO[bytes], mark: bytes) -> Iterator[tuple[int, int, bool]]:
             place = held.find(needle, after)
         if not block:
             return
-        # What is kept may be the beginning of a boundary.
+        # The rest may be the beginning of a boundary.
         keep = len(held) - place if place >= 0 else min(len(held), len(needle) - 1)
         held_at += len(held) - keep
         held = held[len(held) - keep :]
@@ -185,7 +185,7 @@ def _part(file: IO[bytes], begin: int, end: int) -> BodyPart:
     while True:
         line_end = head.find(b"\r\n", at)
         if line_end < 0:
-            # No empty line: the part has headers only, or no content that they are divided from.
+            # No empty line: the part has headers only, or its content is not separated from them.
             if at == 0 and head:
                 raise CouchError(
                     400, "bad_request", "A part of the multipart body has no end of its headers."
@@ -199,18 +199,18 @@ def _part(file: IO[bytes], begin: int, end: int) -> BodyPart:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What is sent
+# Sending
 
 
 class Following(NamedTuple):
-    """An attachment whose bytes follow its document: its length, and what reads it piece by piece."""
+    """An attachment whose bytes follow its document: its length, and a function that reads it piece by piece."""
 
     length: int
     read: Callable[[], Iterator[bytes]]
 
 
 class RelatedBody:
-    """A document and attachments that follow it, as `multipart/related`: iterated once.
+    """A document and the attachments after it, as `multipart/related`: iterated once.
 
     Attributes:
         content_type, length: For the headers; the length in bytes.
@@ -225,7 +225,7 @@ class RelatedBody:
         """
         Args:
             document: With stubs of all its attachments.
-            following: By name. CouchDB goes by the order of the parts, which is that of the document; others by names.
+            following: By name. CouchDB relies on the order of the parts, which is the document's order; others use names.
             encode: Writes the JSON.
         """
         boundary = new_boundary()
@@ -268,11 +268,11 @@ def new_boundary() -> str:
 
 
 def part_head(boundary: str, headers: Mapping[str, str]) -> bytes:
-    """What stands before a part's content: the boundary and the headers."""
+    """The bytes before a part's content: the boundary and the headers."""
     lines = [f"--{boundary}", *(f"{name}: {header_text(value)}" for name, value in headers.items()), "", ""]
     return "\r\n".join(lines).encode("utf-8", "replace")
 
 
 def end_of(boundary: str) -> bytes:
-    """What stands after the last part."""
+    """The bytes after the last part."""
     return f"--{boundary}--".encode()

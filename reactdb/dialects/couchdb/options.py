@@ -1,6 +1,6 @@
-"""Options: the members of a `_find`, `_explain` or `_index` request, each checked, with CouchDB's sentence where one is refused.
+"""Options: the members of a `_find`, `_explain` or `_index` request, each checked, with CouchDB's error sentences.
 
-Rule of this file: what the members say of each other, and of the database, is none of its business.
+Rule of this file: each member is checked alone, without the others and without the database.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def read_sort(value: Any) -> dict[str, str]:
     """Names of fields, each with `asc` or `desc`, in their order.
 
     Raises:
-        CouchError: It is no list of names, or of objects of one name; or the directions differ.
+        CouchError: It is no list of names, or of objects with one name each; or the directions differ.
     """
     if not isinstance(value, list):
         raise refused(
@@ -204,12 +204,12 @@ def checked(members: _Members, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def checked_find(body: dict[str, Any]) -> dict[str, Any]:
-    """The members of a `_find`: `selector` is a Selector, `sort` a dict, `bookmark` `nil` where there is none."""
+    """The members of a `_find`: `selector` is a Selector, `sort` a dict, `bookmark` `nil` without one."""
     return checked(FIND, body)
 
 
 def checked_index(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The members of a request for an index, and those of its `index`."""
+    """The members of a request for an index, and the members of its `index`."""
     found = checked(INDEX, body)
     if found["type"] in ("text", "nouveau"):
         raise CouchError(503, "required index service unavailable", found["type"])

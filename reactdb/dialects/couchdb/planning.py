@@ -1,8 +1,8 @@
-"""Planning: which index serves a `_find`, and what `_explain` says of the others.
+"""Planning: the index for a `_find`, and the reasons of `_explain` against the other indexes.
 
-An index serves where the selector asks for each of its fields, and where it gives the order that is asked for. Of several that
-serve, the one whose first fields have most of the selector's conditions is taken, then the one with the fewest fields, then the
-first by design document and name. The documents in the order of ids serve where nothing else does.
+An index serves if the selector has a condition on each of its fields, and if it gives the requested order. Of several such
+indexes, the plan takes the index whose first fields have most of the selector's conditions, then the index with the fewest
+fields, then the first by design document and name. The documents in the order of ids serve if no index does.
 
 Rule of this file: it reads no documents.
 """
@@ -34,7 +34,7 @@ MAX: Final = _Bound((99,))
 
 @dataclass(frozen=True, slots=True)
 class FieldRange:
-    """The values of a field that an index is read from and to. `low` may be MIN, `high` MAX."""
+    """The range of a field's values to read from an index. `low` may be MIN, `high` MAX."""
 
     low: Any = MIN
     high: Any = MAX
@@ -47,7 +47,7 @@ class FieldRange:
         return low > high or (low == high and not (self.has_low and self.has_high))
 
     def narrowed(self, operator: str, argument: Any) -> FieldRange:
-        """The part of it that passes this comparison."""
+        """The part of the range that passes this comparison."""
         if operator == "$beginsWith":
             return self.narrowed("$gte", argument).narrowed("$lte", argument + "\uffff")
         low, high, has_low, has_high = self.low, self.high, self.has_low, self.has_high
@@ -70,13 +70,13 @@ def key_of_bound(value: Any) -> tuple[Any, ...]:
 
 @dataclass(slots=True)
 class FindPlan:
-    """How a `_find` is carried out.
+    """The plan of a `_find`.
 
     Attributes:
-        index: What gives the order; None, in an explanation, where nothing does.
-        ranges: Those of the index's first fields, as far as the selector has conditions on them. None: nothing can be found.
-        candidates: The other indexes, with what is said of each.
-        warnings: For whoever asked.
+        index: The index that gives the order; None, in an explanation, if there is none.
+        ranges: For the index's first fields, as far as the selector has conditions on them. None: no document can match.
+        candidates: The other indexes, each with the reason against it.
+        warnings: For the client.
     """
 
     index: Index | None
@@ -90,17 +90,17 @@ def plan(known: list[Index], options: dict[str, Any], *, must_serve: bool = True
     Args:
         known: The indexes of the database.
         options: The members of the request.
-        must_serve: Refuse what no index serves.
+        must_serve: Refuse a request that no index can serve.
 
     Raises:
-        CouchError: No index gives the order, or the one that must be used does not serve (400).
+        CouchError: No index gives the order, or the required index does not serve (400).
     """
     selector: Selector = options["selector"]
     sort = list(options["sort"])
     if selector.is_text_search():
         raise CouchError(503, "required index service unavailable", "text")
     named = _named(known, options["use_index"])
-    # One that leaves documents out is used where it is asked for.
+    # An index that leaves documents out is used only if the request names it.
     considered = [index for index in known if not index.partial or index in named]
     reasons = {id(index): _reasons(index, selector, sort) for index in considered}
     usable = [index for index in considered if not reasons[id(index)]]
@@ -133,7 +133,7 @@ def plan(known: list[Index], options: dict[str, Any], *, must_serve: bool = True
 
 
 def _named(known: list[Index], use_index: list[str]) -> list[Index]:
-    """The indexes that a request names by the design document, and perhaps by their name."""
+    """The indexes that a request selects by design document, and perhaps by name."""
     if not use_index:
         return []
     design = DESIGN + use_index[0].removeprefix(DESIGN)
@@ -168,7 +168,7 @@ def _reasons(index: Index, selector: Selector, sort: list[str]) -> list[str]:
             return []
         lacks = "_id" not in selector.indexable_fields()
         return ["field_mismatch"] * lacks + ["sort_order_mismatch"] * (sort != ["_id"])
-    # What is sorted by has to be there anyway; each document has an id and a revision.
+    # Fields of the sort have to exist anyway; each document has an id and a revision.
     needed = set(index.columns) - set(sort) - {"_id", "_rev"}
     lacks = not needed <= selector.required_fields()
     return ["field_mismatch"] * lacks + ["sort_order_mismatch"] * (not _gives_order(index, selector, sort))
@@ -178,7 +178,7 @@ def _gives_order(index: Index, selector: Selector, sort: list[str]) -> bool:
     columns = list(index.columns)
     if not sort:
         return True
-    # Fields that have one and the same value do not change the order of those after them.
+    # A field with a constant value does not change the order of the fields after it.
     while columns and columns[0] != sort[0]:
         if not selector.is_constant(columns[0]):
             return False
@@ -204,7 +204,7 @@ def _prefix(index: Index, ranges: dict[str, FieldRange]) -> list[FieldRange]:
 
 
 def _is_void(selector: Selector, prefix: list[FieldRange]) -> bool:
-    """Whether nothing can be found: a range is empty, or CouchDB takes a selector of one empty list for nothing."""
+    """Whether no document can match: a range is empty, or the selector is one empty list, which CouchDB takes for nothing."""
     ((name, argument),) = list(selector.normal.items()) or [("", None)]
     return any(found.is_empty for found in prefix) or (name in ("$and", "$or") and argument == [])
 
@@ -219,7 +219,7 @@ def _candidates(
     options: dict[str, Any],
     reasons: dict[int, list[str]],
 ) -> list[dict[str, Any]]:
-    """What is said of each index that is not used: the first reason, and a rank. The better it would have served, the lower."""
+    """For each unused index the first reason against it, and a rank. The better the index would serve, the lower the rank."""
     groups: list[tuple[list[Index], bool, str | None]] = [
         ([index for index in chosen if index not in ranked], True, "unfavored_type"),
         ([index for index in usable if index not in chosen], True, "excluded_by_user"),
@@ -255,7 +255,7 @@ def _covered(index: Index, selector: Selector) -> int:
 
 
 def covers(index: Index, options: dict[str, Any]) -> bool:
-    """Whether an index has all the fields that are asked for and that the selector has conditions on."""
+    """Whether an index has all requested fields and all fields of the selector."""
     if index.is_special or not options["fields"]:
         return False
     return {*options["fields"], *options["selector"].fields()} <= {"_id", *index.columns}

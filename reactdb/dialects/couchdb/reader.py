@@ -1,4 +1,4 @@
-"""DocumentReader: reads of one database, of one moment each, and how what is read is shown.
+"""DocumentReader: reads of one database, each at one moment, and CouchDB's form of documents.
 
 Rule of this file: it writes nothing.
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SHOW_STEPS: Final = 8
-"""The steps of a budget that showing one document counts as."""
+"""The steps of a budget for rendering one document."""
 
 
 class OpenReading:
@@ -77,7 +77,7 @@ class OpenReading:
         return load(self.heads, self.tables, key_bytes_of(id))
 
     def states(self, ids: Iterable[str]) -> dict[str, State]:
-        """By id, those of these documents that are there, or were."""
+        """The existing or deleted documents among these, by id."""
         keys = {id: key for id in paced(ids) if (key := key_or_none(id)) is not None}
         found = load_many(self.heads, self.tables, list(dict.fromkeys(keys.values())))
         return {id: found[key] for id, key in keys.items() if key in found}
@@ -103,7 +103,7 @@ class OpenReading:
         return place < len(path) and path[place] == rev.hash
 
     def below(self, state: State, rev: Rev) -> list[KeptLeaf]:
-        """The leaves that come of a revision, or are it, the winner first."""
+        """The leaves that descend from a revision, or equal it, the winner first."""
         return [leaf for leaf in state.leaves if self._has(state, leaf.lineage, rev)]
 
     def revision(self, state: State, rev: Rev) -> KeptLeaf | None:
@@ -170,8 +170,8 @@ class DocumentReader:
         path: Path | None = None,
         atts_since: Sequence[str] | None = None,
     ) -> None:
-        """Let the stubs of a shown document have their bytes; those only that were attached after the revisions of `path` that
-        are in `atts_since`."""
+        """Add the bytes to the stubs of a document; only of attachments that are newer than the revisions of `path` in
+        `atts_since`."""
         stubs = attached.stubs_of(leaf.fields)
         if stubs:
             later_than = None if path is None else path.newest_of(map(parse_rev, atts_since or ()))
@@ -181,7 +181,7 @@ class DocumentReader:
 
 
 def add_losers(document: dict[str, Any], state: State, *, is_deleted: bool = False) -> None:
-    """Let a shown document name the leaves beside the winner that are alive, or those that are deleted, where there are any."""
+    """Add the names of the live leaves beside the winner, or of the deleted leaves, if there are any."""
     revs = [str(rev) for rev, deleted in state.revs()[1:] if deleted is is_deleted]
     if revs:
         document["_deleted_conflicts" if is_deleted else "_conflicts"] = revs
@@ -196,7 +196,7 @@ def no_database() -> CouchError:
 
 
 def writing(write: Callable[[], T]) -> T:
-    """What a write gives.
+    """The result of a write.
 
     Raises:
         CouchError: 403, the file is only read.

@@ -1,12 +1,12 @@
-"""Removals: what a reader of changes was told last of a document, from which it follows that one has left a filter.
+"""Removals: the reader's last state of a document, which shows that the document has left a filter.
 
-    told.note_page(end, newest, is_last=...)    the reader was told of everything up to `end`, as it was at `newest`
-    told.document(reading, state)               a document as the reader was told of it last
+    told.note_page(end, newest, is_last=...)    the reader received everything up to `end`, with `newest` as the newest seq
+    told.document(reading, state)               the document in the state that the reader received last
 
-Up to one position the reader knows documents as they were there. Past it lie pages that were read while others wrote, each of
-which told documents as they were when it was read.
+Up to one position the reader knows the documents of that position. After it come pages that were read while others wrote. Each
+page contains documents as of its own reading.
 
-Rule of this file: it remembers positions. What was there is read from the log.
+Rule of this file: it remembers positions. Earlier documents are read from the log.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from reactdb.dialects.couchdb.states import State, fields_of, revised
 from reactdb.store.log import low_water
 
 UNKNOWN: Final = object()
-"""A document of which the log does not say any more what it was."""
+"""A document whose earlier state is no longer in the log."""
 
 
 class ToldBefore:
-    """What one reader was told that begins with the documents as they were at `position`."""
+    """The events of one reader that begins with the documents as of `position`."""
 
     def __init__(self, database: DocumentReader, position: int) -> None:
         self._database = database
         self._settled = position
-        # Of the pages past it: (up to which seq, the seq of the database's newest change then).
+        # The pages after it: (the page's last seq, the seq of the database's newest change then).
         self._pages: list[tuple[int, int]] = []
 
     def note_page(self, end: int, newest: int, *, is_last: bool) -> None:
-        """The reader was told of all changes up to `end`, where `newest` was the newest; `is_last`: of all that there were."""
+        """The reader received all changes up to `end`, while `newest` was the newest; `is_last`: all existing changes."""
         if is_last:
             self._settled = end
             self._pages.clear()
@@ -43,7 +43,7 @@ class ToldBefore:
             self._pages.append((end, newest))
 
     def document(self, reading: OpenReading, state: State) -> Any:
-        """What the reader was told last of a document: None where there was none, or `UNKNOWN`."""
+        """The reader's last state of the document: None if it did not exist, or `UNKNOWN`."""
         tables, oldest, later = reading.tables, None, state.seq
         for change in reading.snapshot.history(tables.main, state.key_bytes):
             oldest = change
@@ -54,12 +54,12 @@ class ToldBefore:
                 leaf = KeptLeaf(revised(tables, change.new_bytes, change.meta), False, fields)
                 return self._database.shown(leaf, state)
             later = change.seq
-        # Nothing was there before; unless the log does not reach back that far.
+        # No document existed before; unless the log does not reach back that far.
         is_kept = self._settled == 0 or self._settled >= low_water(reading.snapshot.connection)
         return None if is_kept or (oldest is not None and oldest.kind == "insert") else UNKNOWN
 
     def _was_newest(self, seq: int, later: int) -> bool:
-        """Whether a page has told of a change: whether it was the newest of its document, and not yet `later`, when that page
-        was read."""
+        """Whether a page has delivered a change: whether it was the newest of its document when that page was read, and not yet
+        `later`."""
         place = bisect_left(self._pages, (seq, 0))
         return place < len(self._pages) and self._pages[place][1] < later

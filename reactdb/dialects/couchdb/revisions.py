@@ -1,19 +1,19 @@
-"""Revisions as they are kept: the metadata of a document's entry, what lies beside it, and the write hook that makes both.
+"""Stored revisions: the metadata of a document's entry, the hidden tables, and the write hook that writes both.
 
-    the table itself          a document that is alive: its winner. The entry's metadata is the winner's `Lineage`
-    conflicts of TABLE        a row a document that is alive and has other leaves: these leaves, with their documents
-    tombstones of TABLE       a row a document that is deleted: all its leaves
+    the table itself          a live document: its winner. The entry's metadata is the winner's `Lineage`
+    conflicts of TABLE        a row per live document with other leaves: these leaves, with their documents
+    tombstones of TABLE       a row per deleted document: all its leaves
     ancestors of TABLE        older revisions of lineages, in chunks
 
-A lineage is a revision and its nearest ancestors: CHUNK of them at most, so that an entry does not grow with history. Where it
-ends, at a multiple of CHUNK generations, the next chunk begins: a row whose key is that of the document and the newest revision
-in it. A chunk is written once, by the edit that goes past it, and shared by all leaves that have it.
+A lineage is a revision and its nearest ancestors: CHUNK of them at most, so that an entry does not grow with history. At its end,
+a multiple of CHUNK generations, the next chunk begins: a row whose key is the document's key and the newest revision in it. A
+chunk is written once, by the edit that goes past it, and shared by all leaves above it.
 
-The hook is asked of every write of the table. What the dialect writes brings its `Revised` with it. A native write is an edit of
-the winner; a native deletion deletes every leaf, because natively the document is gone, and a conflict that nobody saw must not
-take its place.
+The hook runs for every write of the table. The dialect passes `Revised` with its own writes. A native write is an edit of the
+winner; a native deletion deletes every leaf, because natively the document is gone, and an unseen conflict must not take its
+place.
 
-Rule of this file: what is derived depends on the documents and revisions before, and on nothing else.
+Rule of this file: the hook's result depends on the earlier documents and revisions, and on nothing else.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CHUNK: Final = 16
 ATTACHMENTS: Final = "_attachments"
 
 Beside = tuple[HiddenTable, bytes, bytes | None]
-"""A row of another table: its key, and its document encoded; None to delete it."""
+"""A row of a hidden table: its key, and its encoded document; None to delete it."""
 
 
 KINDS: Final = ("conflicts", "tombstones", "ancestors", "local")
@@ -44,7 +44,7 @@ KINDS: Final = ("conflicts", "tombstones", "ancestors", "local")
 
 
 def hidden(kind: str, table_id: int) -> HiddenTable:
-    """The hidden table of one of these kinds."""
+    """The hidden table of this kind."""
     return HiddenTable(OWNER, f"{kind}-{table_id}")
 
 
@@ -58,8 +58,8 @@ class Lineage(NamedTuple):
     Attributes:
         start: The generation of the revision.
         ids: The hashes, newest first, down to the next multiple of CHUNK.
-        link: The hash of the next ancestor, whose chunk has it and those before; None where there is none.
-        oldest: The lowest generation that is known.
+        link: The hash of the next ancestor; its chunk has it and the older ones; None if there is none.
+        oldest: The lowest known generation.
     """
 
     start: int
@@ -80,7 +80,7 @@ class Lineage(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Ancestors that lie beside: the hashes from a generation down, and that of the next chunk."""
+    """Ancestors in a hidden table: the hashes from a generation down, and the hash of the next chunk."""
 
     ids: tuple[str, ...]
     link: str | None
@@ -111,7 +111,7 @@ def lineage_of(data: list[Any] | tuple[Any, ...]) -> Lineage:
 
 
 def decoded(meta: bytes) -> Lineage:
-    """The lineage that metadata is."""
+    """The lineage in an entry's metadata."""
     return lineage_of(codec.decode_value(meta))
 
 
@@ -159,7 +159,7 @@ def joined(lineage: Lineage, key: Any, chunk_at: Callable[[bytes], bytes | None]
 
 
 def child(lineage: Lineage, hash: str) -> tuple[Lineage, tuple[Rev, Chunk] | None]:
-    """The lineage of a revision's child, and the chunk that it leaves behind."""
+    """The lineage of a revision's child, and the chunk below it if the child begins a new one."""
     if lineage.start % CHUNK:
         return Lineage(lineage.start + 1, (hash, *lineage.ids), lineage.link, lineage.oldest), None
     left = lineage.rev, Chunk(lineage.ids, lineage.link)
@@ -173,7 +173,7 @@ def child(lineage: Lineage, hash: str) -> tuple[Lineage, tuple[Rev, Chunk] | Non
 def hash_of(
     fields: Mapping[str, Any] | None, primary_key: str, parent: Rev | None, *, is_deleted: bool = False
 ) -> str:
-    """The hash of a revision: the same edit of the same parent has the same one in every database.
+    """The hash of a revision: the same edit of the same parent has the same hash in every database.
 
     Args:
         fields: The document, as it is stored.
@@ -193,7 +193,7 @@ def hash_of(
 
 
 def unrevised(fields: Mapping[str, Any], primary_key: str) -> Lineage:
-    """The lineage of a document that was written before its table had revisions."""
+    """The lineage of a document from before its table had revisions."""
     return Lineage(1, (hash_of(fields, primary_key, None),), None, 1)
 
 
@@ -202,7 +202,7 @@ def unrevised(fields: Mapping[str, Any], primary_key: str) -> Lineage:
 
 
 class KeptLeaf(NamedTuple):
-    """A leaf that lies beside.
+    """A leaf in a hidden table.
 
     Attributes:
         fields: Its document as it is stored natively, without the primary key.
@@ -228,7 +228,7 @@ def kept_leaves(body: bytes | None) -> list[KeptLeaf]:
 
 
 def row_of(key: Any, leaves: Iterable[KeptLeaf]) -> bytes | None:
-    """The row of these leaves; None where there are none."""
+    """The row of these leaves; None if there are none."""
     ordered = sorted(leaves, key=lambda leaf: leaf.rank, reverse=True)
     if not ordered:
         return None
@@ -244,14 +244,14 @@ def row_of(key: Any, leaves: Iterable[KeptLeaf]) -> bytes | None:
 
 
 class Revised(NamedTuple):
-    """What the dialect brings with a write of its own."""
+    """The revision that the dialect passes with its own write."""
 
     lineage: Lineage
     beside: list[Beside]
 
 
 def revisions(draft: Draft) -> Derived:
-    """The write hook: the revision of a version, and what lies beside."""
+    """The write hook: the revision of a version, and the rows in hidden tables."""
     asked = draft.asked
     if asked is None:
         asked = _native(draft)
@@ -260,7 +260,7 @@ def revisions(draft: Draft) -> Derived:
 
 
 def _native(draft: Draft) -> Revised:
-    """What a write is that asks for nothing: an edit of the winner."""
+    """A write without a `Revised`: an edit of the winner."""
     primary_key = draft.table.primary_key
     conflicts, tombstones, ancestors = (hidden(kind, draft.table.id) for kind in KINDS[:3])
     beside: list[Beside] = []
@@ -290,7 +290,7 @@ def _native(draft: Draft) -> Revised:
         return lineage
 
     lineage = edited(parent, None if is_deleted else draft.new)
-    # Somebody else may have made the same edit, and told it without its parent.
+    # Another writer may have made the same edit, and sent it without its parent.
     leaves = {leaf.lineage.rev: leaf for leaf in others if leaf.lineage.rev != lineage.rev}
     if is_deleted:
         for leaf in [leaf for leaf in leaves.values() if not leaf.is_deleted]:
@@ -309,8 +309,8 @@ def _native(draft: Draft) -> Revised:
 def _check_attachments(draft: Draft) -> None:
     """
     Raises:
-        InvalidDocument: Of a blob that will be shown as an attachment, the name or the content type can be in no header, and the
-            document did not have it before.
+        InvalidDocument: A blob would become an attachment whose name or content type no header can have, and the document did not
+            have it before.
     """
     for name, stub in _attachments(draft.new).items():
         if not isinstance(stub, dict) or not isinstance(stub.get("blob"), Blob):

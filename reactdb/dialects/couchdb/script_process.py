@@ -1,7 +1,6 @@
-"""ScriptProcess: the process that runs JavaScript for this one, as its `script_runner` says. There is one for all functions.
+"""ScriptProcess: the process that runs JavaScript for this process; see `script_runner`. There is one for all functions.
 
-A script that ends it, or that is not heard of for too long, costs the other functions only that they are made again: each knows
-the process that it was made in.
+A script may end it, or take too long. Then the other functions are only made again: each knows the process that it was made in.
 
 Rule of this file: it knows messages, and nothing of design documents.
 """
@@ -39,7 +38,7 @@ __all__ = [
 ]
 
 Life = tuple[int, int]
-"""One start of the process: the number of the process that started it, and how many it had started."""
+"""One start of the process: the id of the parent process, and the number of its starts before."""
 
 RUNNER: Final = Path(__file__).with_name("script_runner.py")
 
@@ -47,7 +46,7 @@ START_S: Final = 60.0
 """How long the process may take to start, on a busy machine."""
 
 LOOK_S: Final = 0.1
-"""How often a thread that waits looks whether its budget is spent."""
+"""How often a waiting thread checks its budget."""
 
 
 class ScriptFailed(Exception):
@@ -65,7 +64,7 @@ class ScriptsEnded(Exception):
 
 
 class ScriptsGone(Exception):
-    """The process is another one than the function was made in."""
+    """The function was made in an earlier process."""
 
 
 class ScriptProcess:
@@ -89,12 +88,12 @@ class ScriptProcess:
         """Send a message, and wait `within_s` seconds for its answer. Returns: its text, and the life of the process.
 
         Args:
-            life: Where the function was made that it is about.
+            life: The life of the process in which the function was made.
 
         Raises:
             ScriptFailed: QuickJS has refused it.
             ScriptsGone: That life is over; nothing was sent.
-            ScriptsEnded: The process has ended over it. The next request starts another one.
+            ScriptsEnded: The process has ended during the request. The next request starts another process.
         """
         with held_within_budget(self._lock):
             is_there = self._process is not None and self._process.poll() is None
@@ -109,7 +108,7 @@ class ScriptProcess:
                 self._send(list(message))
                 is_done, text = self._receive(within_s)
             except BaseException:
-                # Also where somebody presses Ctrl-C: the next answer would be to this question.
+                # Also after Ctrl-C: the next answer would belong to this request.
                 self._end()
                 raise
             now = self._life
@@ -118,11 +117,11 @@ class ScriptProcess:
         return text, now
 
     def close(self) -> None:
-        """End the process. The next request starts another one."""
+        """End the process. The next request starts another process."""
         process = self._process
         if process is None or self._life[0] != os.getpid():
             return
-        # The thread that waits for an answer hears of it.
+        # The thread that waits for an answer then gets an error.
         process.kill()
         with self._lock:
             self._end()
@@ -130,7 +129,7 @@ class ScriptProcess:
     def _start(self) -> None:
         self._end()
         self._life = self._life[0], self._life[1] + 1
-        # -P: what lies beside the program are modules of this package, and none of its own.
+        # -P: the files beside the program are modules of this package, and not the program's own.
         self._process = subprocess.Popen(
             [sys.executable, "-P", str(RUNNER)],
             stdin=subprocess.PIPE,
@@ -154,7 +153,7 @@ class ScriptProcess:
             try:
                 pipe.close()
             except OSError:
-                # What was written to it and not read is lost, as it should be.
+                # Unread input is lost, as it should be.
                 pass
 
     def _send(self, message: list[Any]) -> None:
@@ -179,7 +178,7 @@ class ScriptProcess:
         source = self._process.stdout.fileno()
         found = bytearray()
         while len(found) < count:
-            # A request whose client goes ends the process: nothing else ends the function.
+            # A cancelled request ends the process: nothing else ends the function.
             while not _is_readable(source, min(LOOK_S, end - time.monotonic())):
                 if time.monotonic() >= end:
                     raise ScriptsEnded(is_late=True)
@@ -193,7 +192,7 @@ class ScriptProcess:
 
 def _is_readable(source: int, within_s: float) -> bool:
     if not hasattr(select, "poll"):
-        # Windows: a pipe is waited for by reading it, and QuickJS alone ends what takes too long.
+        # Windows: a pipe can only be awaited by reading it, and QuickJS alone ends long calls.
         return True
     waiting = select.poll()
     waiting.register(source, select.POLLIN)
@@ -220,17 +219,17 @@ _numbers: Final = count(1)
 
 
 def script_process() -> ScriptProcess:
-    """That of this process: after a fork each side has its own."""
+    """This process's own: after a fork each side has its own."""
     return _processes.get(os.getpid()) or _processes.setdefault(os.getpid(), ScriptProcess())
 
 
 def new_number() -> int:
-    """One that no function has had, also none from before a fork."""
+    """A number that no function has had, also none from before a fork."""
     return next(_numbers)
 
 
 def forget(number: int) -> None:
-    """Drop a function that nobody has any more. Called by the collection of garbage: it takes no lock."""
+    """Drop a function without references. The garbage collector calls this: it takes no lock."""
     process = _processes.get(os.getpid())
     if process is not None:
         process.drop(number)

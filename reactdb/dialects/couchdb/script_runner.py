@@ -1,13 +1,13 @@
-"""The program of the process that runs JavaScript: it makes functions in QuickJS, and calls them.
+"""The program of the JavaScript process: it makes functions in QuickJS, and calls them.
 
 QuickJS can end the process where the memory of a context is full, so it does not run where the database is open. `script_process`
 starts this program and talks with it through two pipes. A message is four bytes of length, the greatest first, and msgpack:
 
     ["make", number, prelude, memory in bytes, seconds of a call, arguments]    a function in a context of its own
-    ["call", number, documents]                                                 what it answers
-    ["drop", numbers]                                                           functions that nobody needs; no answer
+    ["call", number, documents]                                                 the function's result
+    ["drop", numbers]                                                           functions to forget; no answer
 
-and an answer [True, text], or [False, what went wrong]. The first answer is about the start.
+and an answer [True, text], or [False, the error]. The first answer is about the start.
 
 Rule of this file: it imports nothing of reactdb, because it shall start at once.
 """
@@ -23,8 +23,8 @@ import quickjs
 
 
 def main() -> None:
-    """Answer until nobody asks any more."""
-    # Ctrl-C is for the program that has started this one.
+    """Answer requests until the input ends."""
+    # Ctrl-C is for the parent program.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     without_dumps()
     source, sink = sys.stdin.buffer, sys.stdout.buffer
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def without_dumps() -> None:
-    """An end that is expected leaves no picture of the memory on the disk."""
+    """An expected end writes no memory dump to the disk."""
     try:
         import resource
     except ImportError:

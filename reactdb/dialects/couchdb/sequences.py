@@ -1,10 +1,10 @@
 """Sequences: positions in the log as CouchDB's clients see them, `12-DATABASE.EPOCH.SEQ`.
 
 It is the token of reactdb, and before it a number that grows with it and begins with 1 in each database, because clients show
-that number. Only the token says where to go on; it is taken without the number, too. `0` is before everything, and a time such as
+that number. Only the token is the position; it is accepted without the number, too. `0` is before everything, and a time such as
 `2026-11-23T02:00:00Z` is the position of the newest change up to then.
 
-Rule of this file: a position is of this file and of a history that it has, or it is refused.
+Rule of this file: a position of another file, or of a history that this file does not have, is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASC
 
 
 class Sequences:
-    """Those of one file."""
+    """The sequences of one file."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -39,7 +39,7 @@ class Sequences:
         return f"{number}-{engine.database_id}.{engine.epochs.at(snapshot.connection, seq)}.{seq}"
 
     def file_text(self, snapshot: Snapshot, seq: int) -> str:
-        """A position among the changes of all databases; its number is that of the log."""
+        """A position among the changes of all databases; its number is the log's seq."""
         engine = self._session.engine
         return f"{seq}-{engine.database_id}.{engine.epochs.at(snapshot.connection, seq)}.{seq}"
 
@@ -50,7 +50,7 @@ class Sequences:
         engine, connection = self._session.engine, snapshot.connection
         if not seqs or engine.epochs.at(connection, min(seqs)) != engine.epochs.at(connection, max(seqs)):
             return [self.text(snapshot, tables, settings, seq) for seq in seqs]
-        # One epoch has all of them.
+        # All of them belong to one epoch.
         rest = f"-{engine.database_id}.{engine.epochs.at(connection, seqs[0])}."
         return [f"{settings.number(tables.main, seq)}{rest}{seq}" for seq in seqs]
 
@@ -62,7 +62,7 @@ class Sequences:
         """The seq of a position.
 
         Raises:
-            CouchError: 400, it is none of this file, or of changes that the file has lost.
+            CouchError: 400, it is not of this file, or of changes that the file has lost.
         """
         return self.newest(snapshot, tables) if since == "now" else self._past(snapshot, since)
 
@@ -81,7 +81,7 @@ class Sequences:
         try:
             return resolve_since(match[1], self._session.engine, snapshot)
         except HistoryLost:
-            # Where each document stands today can be told from any position.
+            # The present state of each document can be returned from any position.
             return int(match[1].rpartition(".")[2])
         except (HistoryDiverged, InvalidOption):
             raise malformed() from None

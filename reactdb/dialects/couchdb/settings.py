@@ -1,6 +1,6 @@
 """Settings of databases: a row each, in a hidden table.
 
-Rule of this file: what has no row has the defaults.
+Rule of this file: a database without a row has the defaults.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ REVS_LIMIT: Final = 1000
 class DatabaseSettings(NamedTuple):
     """
     Attributes:
-        created: When it was first served, in seconds since 1970, as text.
+        created: The time at which it was first served, in seconds since 1970, as text.
         revs_limit: How many revisions of a path are kept.
-        served: The position in the log at which it was first served.
+        served: The log's position at that time.
         older: The number of its newest change up to there: see `number`.
     """
 
@@ -33,8 +33,8 @@ class DatabaseSettings(NamedTuple):
     older: int = 0
 
     def number(self, table: TableInfo, seq: int) -> int:
-        """The number of a position in the log as clients see it: about how many changes the database has had up to there. It
-        begins with 1 and grows with the position; but what else is written to the file, and rows beside, are counted, too."""
+        """The number of a position for clients: roughly the count of the database's changes up to there. It begins with 1 and
+        grows with the position; but other writes to the file, and rows in hidden tables, are counted, too."""
         if seq > self.served:
             return seq - self.served + self.older
         return max(0, min(self.older, seq - table.created))

@@ -37,16 +37,16 @@ _PATHS: Final = (
     " _reactdb _replicate _scheduler _session _up _utils _uuids"
 )
 SYSTEM: Final = {
-    "_users": "This server keeps no users in a database: who may come in is said when it is started.",
+    "_users": "This server keeps no users in a database: give the users when you start the server.",
     "_replicator": "This server runs no replications by itself: `reactdb sync FILE/TABLE URL` does, or the other side.",
-    "_global_changes": "This server keeps no database of its changes: `GET /_db_updates` gives them.",
+    "_global_changes": "This server keeps no database of its changes: use `GET /_db_updates`.",
 }
-"""Databases to which CouchDB gives a meaning that they have not here, and a sentence for each."""
+"""Databases with a special meaning in CouchDB, and the error sentence for each."""
 RESERVED: Final = frozenset(SYSTEM) | frozenset(_PATHS.split())
-"""Names that no database has, because the first part of a path means something else where it is one of them."""
+"""Names that no database can have, because they have another meaning as the first part of a path."""
 _SIGNS: Final = {"$": ".24", "(": ".28", ")": ".29", "+": ".2b", "/": ".2f"}
 _SPELLED_SIGN: Final = re.compile(r"\.(24|28|29|2b|2f)")
-# CouchDB's replicator writes these into the documents that describe its jobs. They are fields like others.
+# CouchDB's replicator writes these into the documents of its jobs. They are ordinary fields.
 REPLICATION_FIELDS: Final = frozenset(
     f"_replication_{name}" for name in ("id", "state", "state_time", "state_reason", "start_time", "stats")
 )
@@ -57,7 +57,7 @@ _JSON: Final = frozenset({str, int, bool, type(None)})
 _SPELLED_OURS: Final = re.compile(rf"=+_{_PLAIN}")
 MOST_NAME: Final = 128
 MOST_ID_BYTES: Final = 4_096
-"""Of an id, which may be longer than the keys of native writers: some clients make theirs of what they describe."""
+"""The length of an id, which may be greater than for native keys: some clients make ids of descriptions."""
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def check_name(name: str) -> None:
 def check_served(name: str) -> None:
     """
     Raises:
-        CouchError: 501, CouchDB gives the database of this name a meaning that it has not here.
+        CouchError: 501, CouchDB gives the database of this name a special meaning, and it does not have this meaning here.
     """
     if name in SYSTEM:
         raise CouchError(501, "not_implemented", SYSTEM[name])
@@ -110,11 +110,11 @@ def id_of(key: Any) -> str:
 
 
 def key_of(id: str) -> Any:
-    """The primary key that `_id` shows."""
+    """The primary key of an `_id`."""
     if not id.startswith("="):
         return id
     try:
-        # One that is equal, as 1 is to 1.0, is the same key.
+        # An equal key, as 1 is to 1.0, is the same key.
         key = collation.key_value(collation.primary_key_bytes(json.loads(id[1:]), MOST_ID_BYTES))
         is_spelling = "=" + json.dumps(key) == id
     except (InvalidDocument, InvalidKey, ValueError):
@@ -144,7 +144,7 @@ def check_id(id: object) -> str:
 
 
 def key_bytes_of(id: str) -> bytes:
-    """The bytes of the primary key that `_id` shows.
+    """The bytes of the primary key of an `_id`.
 
     Raises:
         CouchError: 400, it is too long for a key.
@@ -179,7 +179,7 @@ def shown_fields(document: Mapping[str, Any], but: tuple[str, ...]) -> dict[str,
 
 
 def stored_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a CouchDB document, without those that have a meaning there, as they are stored."""
+    """The stored fields of a CouchDB document, without CouchDB's special fields."""
     return {
         name[1:] if name[:1] == "=" and _SPELLED_OURS.match(name) else name: _stored(value, name)
         for name, value in fields.items()
@@ -190,5 +190,5 @@ def _stored(value: Any, name: str) -> Any:
     try:
         return json.from_json(value, [name])
     except InvalidDocument:
-        # Whoever wrote a typed object that is none meant a plain one.
+        # A typed object with a wrong form is meant as a plain object.
         return value

@@ -1,13 +1,13 @@
 """States: a document with all its leaves, as it is read from the table and the rows beside, and how another state is written.
 
-    load(heads, tables, key)            a document's `State`; None where there never was one
-    load_many, states_of                the same of many keys, and of entries of the log
+    load(heads, tables, key)            a document's `State`; None if it never existed
+    load_many, states_of                the same for many keys, and for entries of the log
     Editor(transaction, tables)         edits of documents inside one transaction
-        .edit(...)                      a child of a leaf, as an interactive write makes one
+        .edit(...)                      a child of a leaf, for an interactive write
         .add(...)                       a revision from elsewhere with its ancestors, grafted on the tree
 
-Whichever leaf wins after an edit is put into the table, and is one ordinary change there; what is not the winner goes beside.
-Where the winner stays, the table has no new entry.
+The leaf that wins after an edit is put into the table, as an ordinary change; the other leaves are in hidden tables. If the
+winner stays, the table has no new entry.
 
 Rule of this file: it knows leaves and where they lie, and no JSON.
 """
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class Tables(NamedTuple):
-    """A database's table, and those beside; None for those that a read-only file does not have."""
+    """A database's table and its hidden tables; None if a read-only file lacks them."""
 
     main: TableInfo
     conflicts: TableInfo | None
@@ -62,7 +62,7 @@ class Tables(NamedTuple):
 
     @property
     def told(self) -> list[TableInfo]:
-        """Those whose changes `_changes` tells."""
+        """The tables whose changes `_changes` returns."""
         return [table for table in self[:3] if table is not None]
 
 
@@ -103,11 +103,11 @@ class State:
     """A document with all its leaves.
 
     Attributes:
-        seq: Of its newest change, whichever leaf that is about.
-        body: The winner's document, encoded, where it is alive; None for a deleted document.
+        seq: Of its newest change, of any leaf.
+        body: The winner's document, encoded; None for a deleted document.
         main: (seq, body) of the table's own entry; None for a deleted document.
-        lineage: The winner's.
-        others: The leaves that lie beside, the greatest first; of a deleted document, all.
+        lineage: The winner's lineage.
+        others: The other leaves, the greatest first; all leaves if the document is deleted.
     """
 
     __slots__ = ("body", "key_bytes", "lineage", "main", "others", "primary_key", "seq")
@@ -162,7 +162,7 @@ def fields_of(body: bytes, primary_key: str) -> dict[str, Any]:
 
 
 def load(heads: HeadSource, tables: Tables, key: bytes) -> State | None:
-    """The document of a key; None where there is none, and no tombstone of one."""
+    """The document of a key; None if it never existed."""
     main = heads.head(tables.main, key)
     if main is None:
         beside = None if tables.tombstones is None else heads.head(tables.tombstones, key)
@@ -175,7 +175,7 @@ def load(heads: HeadSource, tables: Tables, key: bytes) -> State | None:
 
 
 def load_many(heads: SnapshotHeads, tables: Tables, keys: Sequence[bytes]) -> dict[bytes, State]:
-    """By key, the documents of those of these keys that have one, or a tombstone: in a few statements."""
+    """The documents of these keys, also deleted ones, by key: in a few statements."""
     alive = heads.newest(tables.main, keys)
     found = {state.key_bytes: state for state in _all_alive(heads, tables, alive.values())}
     deleted = heads.newest(tables.tombstones, (key for key in keys if key not in alive))
@@ -186,7 +186,7 @@ def load_many(heads: SnapshotHeads, tables: Tables, keys: Sequence[bytes]) -> di
 
 
 def states_of(heads: SnapshotHeads, tables: Tables, changes: Sequence[Change]) -> list[State]:
-    """The documents of entries, in their order, each of which is the newest of its key in one of the tables."""
+    """The documents of log entries, in their order. Each entry is the newest of its key in one of the tables."""
     alive = [change for change in changes if change.table_id == tables.main.id]
     found = {change.seq: state for change, state in zip(alive, _all_alive(heads, tables, alive), strict=True)}
     beside = [change.key_bytes for change in changes if change.seq not in found]
@@ -236,7 +236,7 @@ def path_of(heads: HeadSource, tables: Tables, key: bytes, lineage: Lineage, mos
 
 
 def earlier(snapshot: Snapshot, tables: Tables, key: bytes) -> Iterator[KeptLeaf]:
-    """Every revision of a document that the log still has, the newest of each table first; some come more than once."""
+    """Every revision of a document that the log still has, the newest of each table first; some occur more than once."""
     for change in snapshot.history(tables.main, key):
         if change.new_bytes is not None:
             lineage = revised(tables, change.new_bytes, change.meta)
@@ -252,17 +252,17 @@ def earlier(snapshot: Snapshot, tables: Tables, key: bytes) -> Iterator[KeptLeaf
 
 
 Fill = Callable[[Sequence[KeptLeaf], int], dict[str, Any]]
-"""Gives the fields of a new revision, for the leaves that it may have attachments from, the nearest first, and its generation."""
+"""Returns the fields of a new revision, from the leaves that may have its attachments, the nearest first, and its generation."""
 
 
 class PreparedRevision(NamedTuple):
-    """What was worked out of a new revision before anything was locked.
+    """A new revision, computed before a lock is taken.
 
     Attributes:
-        fields: What `Fill` gives of it.
-        parent: The revision that it is an edit of; None for a new document.
-        hash: Its own, where that is its parent; None where nobody needs it.
-        body: Its document, encoded; None where it is deleted.
+        fields: The result of `Fill`.
+        parent: The edited revision; None for a new document.
+        hash: Its own hash, if `parent` is its parent; None if it is not needed.
+        body: Its document, encoded; None if it is deleted.
     """
 
     fields: dict[str, Any]
@@ -302,7 +302,7 @@ class Editor:
         self._transaction = transaction
         self._tables = tables
         self._revs_limit = revs_limit
-        # What `load_all` has read, and nothing of it was written since.
+        # The documents from `load_all` that were not written since.
         self._loaded: dict[bytes, State | None] = {}
 
     def load(self, key: bytes) -> State | None:
@@ -311,7 +311,7 @@ class Editor:
         return load(self._transaction, self._tables, key)
 
     def load_all(self, keys: Sequence[bytes]) -> None:
-        """Read the documents of many keys that are to be edited: a few statements in place of two for each."""
+        """Read many documents before their edits: a few statements in place of two per document."""
         found = load_many(SnapshotHeads(self._transaction.snapshot()), self._tables, keys)
         self._loaded = {key: found.get(key) for key in keys}
 
@@ -327,11 +327,11 @@ class Editor:
         """Make a child of a leaf, or a new document.
 
         Args:
-            parent: The revision of a leaf that is alive; None for a document that is not there, or is deleted.
-            prepared: Of the fields that `fill` gives.
+            parent: The revision of a live leaf; None for a missing or deleted document.
+            prepared: For the same fields as the result of `fill`.
 
         Raises:
-            CouchError: 409, there is no such leaf, or the document is there; what `fill` raises.
+            CouchError: 409, there is no such leaf, or the document exists; errors of `fill`.
         """
         state = self.load(key)
         leaves = [] if state is None else state.leaves
@@ -359,7 +359,7 @@ class Editor:
         lineage = first if before is None else self._child(before.lineage, hash, chunks)
         others = [leaf for leaf in leaves if leaf is not before]
         if any(leaf.lineage.oldest == lineage.start for leaf in others):
-            # Another path begins with this generation, and may with this very revision: somebody else has made the same edit.
+            # Another path begins with this generation, perhaps with this very revision: another writer has made the same edit.
             path = self._path(key, before, lineage)
             found = self._grafted(key, leaves, path, lambda *_: fields, is_deleted, chunks)
             if found is not None:
@@ -381,10 +381,10 @@ class Editor:
         """Graft a revision with its ancestors on the document's tree. Whether the tree has changed.
 
         Args:
-            prepared: Of the fields that `fill` gives.
+            prepared: For the same fields as the result of `fill`.
 
         Raises:
-            What `fill` raises.
+            Errors of `fill`.
         """
         path = path.stemmed(self._revs_limit)
         state = self.load(key)
@@ -396,10 +396,10 @@ class Editor:
         if len(path.ids) > 1:
             parent = Rev(path.start - 1, path.ids[1])
             before = next((leaf for leaf in leaves if leaf.lineage.rev == parent), None)
-            # One whose path begins with this generation may have begun with this revision.
+            # A path that begins with this generation may begin with this revision.
             is_joining = any(leaf.lineage.oldest == path.start for leaf in leaves)
             if before is not None and before.lineage.oldest <= path.oldest and not is_joining:
-                # The usual one: nothing is read of what came before, and nothing told that is not known.
+                # The usual case: no ancestor has to be read, and the path adds nothing to the tree's knowledge.
                 fields = fill([before], path.start)
                 new = KeptLeaf(self._child(before.lineage, path.ids[0], chunks), is_deleted, fields)
                 others = [leaf for leaf in leaves if leaf is not before]
@@ -412,7 +412,7 @@ class Editor:
         return True
 
     def purge(self, key: bytes, revs: Sequence[Rev]) -> list[Rev]:
-        """Take leaves out of the tree, with their ancestors that no other leaf has. Those that were leaves."""
+        """Remove leaves from the tree, with the ancestors that no other leaf has. Returns the removed leaves."""
         state = self.load(key)
         if state is None:
             return []
@@ -422,7 +422,7 @@ class Editor:
         return gone
 
     def _path(self, key: bytes, before: KeptLeaf | None, lineage: Lineage) -> Path:
-        """That of the child of a leaf, before the leaf's chunk is written."""
+        """The path of a leaf's child, before the leaf's chunk is written."""
         if before is None:
             return Path(lineage.start, lineage.ids)
         path = path_of(self._transaction, self._tables, key, before.lineage, self._revs_limit)
@@ -469,7 +469,7 @@ class Editor:
             if leaf.content < len(leaves):
                 found.append(leaves[leaf.content]._replace(lineage=lineage))
             else:
-                # Attachments may come from any leaf that has some: the nearest are those that have an ancestor of it.
+                # Attachments may come from any leaf: the nearest leaf shares an ancestor with the new revision.
                 near = sorted(
                     (place for place, one in enumerate(leaves) if ATTACHMENTS in one.fields),
                     key=lambda place: -sum(map(paths[place].has, path.revs()[:64])),
@@ -479,7 +479,7 @@ class Editor:
         return found
 
     def _is_apart(self, leaf: KeptLeaf, path: Path) -> bool:
-        """Whether a leaf and a path tell nothing new of each other, and neither is the other's ancestor, as is seen at once."""
+        """Whether a leaf and a path clearly add nothing to each other, and neither is the other's ancestor."""
         lineage = leaf.lineage
         if ATTACHMENTS in leaf.fields or lineage.oldest != path.oldest:
             return False
@@ -497,7 +497,7 @@ class Editor:
         chunks: Sequence[tuple[Rev, Chunk]],
         prepared: PreparedRevision | None = None,
     ) -> None:
-        """Let the document have these leaves. `prepared`: of one that is new."""
+        """Write the leaves of the document. `prepared`: of a new leaf."""
         transaction, tables = self._transaction, self._tables
         self._loaded.pop(key, None)
         assert tables.conflicts is not None
@@ -508,7 +508,7 @@ class Editor:
         losers = ordered[1:] if lives else ordered
         beside = self._chunk_rows(collation.key_value(key), chunks) if chunks else []
         if state is not None and state.others:
-            # What lies beside now may lie in the other table afterwards.
+            # A leaf may move from one hidden table to the other.
             left = tables.tombstones if state.is_deleted else tables.conflicts
             if state.is_deleted is lives or len(ordered) <= lives:
                 beside.append((reference(left), key, None))
@@ -523,7 +523,7 @@ class Editor:
             else:
                 own = collation.key_value(key)
                 if main is not None and not isinstance(own, str):
-                    # Keys that are equal are one, as 1 and 1.0 are. The document keeps its own.
+                    # Equal keys, such as 1 and 1.0, are one key. The document keeps its own form.
                     own = codec.decode(main[1])[tables.main.primary_key]
                 elif prepared is not None and winner.fields is prepared.fields:
                     body = prepared.body
@@ -540,7 +540,7 @@ class Editor:
             transaction.put(transaction.catalogue.live[table], place, row)
 
     def _chunk_rows(self, key: Any, chunks: Sequence[tuple[Rev, Chunk]]) -> list[Beside]:
-        """The rows of chunks. One that is there and has more is left as it is: another leaf needs it."""
+        """The rows of chunks. An existing longer chunk stays as it is: another leaf needs it."""
         ancestors = self._tables.ancestors
         assert ancestors is not None
         longest: dict[Rev, Chunk] = {}

@@ -1,9 +1,9 @@
-"""Sweeping: chunks of ancestors that no path reaches any more are found, and removed.
+"""Sweeping: find chunks of ancestors that no path reaches any more, and remove them.
 
-A chunk is written once and shared by the leaves that have its revisions. It is not needed any more when the paths of all leaves
-end before it, because they keep `revs_limit` revisions; when the leaf that had it was purged; and when another one has its place.
+A chunk is written once and shared by the leaves above it. It is not needed any more when the paths of all leaves end before it,
+because they keep `revs_limit` revisions; when its leaf was purged; and when another chunk has its place.
 
-Rule of this file: what is found is looked at again in the transaction that removes it.
+Rule of this file: each found chunk is checked again in the transaction that removes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PAGE: Final = 500
 
 
 def find(snapshot: Snapshot, table: TableInfo, start: bytes) -> tuple[list[bytes], bytes | None]:
-    """(keys of a page of chunks that are not needed, where the next page begins), as `sweeps.Sweep` has it."""
+    """(keys of a page of unneeded chunks, the start of the next page), for `sweeps.Sweep`."""
     tables = tables_of(snapshot.catalogue, table.id)
     if tables is None or tables.ancestors is None:
         return [], None
@@ -37,7 +37,7 @@ def find(snapshot: Snapshot, table: TableInfo, start: bytes) -> tuple[list[bytes
 
 
 def remove(table: TableInfo, found: Sequence[bytes], transaction: WriteTransaction) -> None:
-    """Remove those of these chunks that are not needed now."""
+    """Remove the chunks that are still not needed."""
     tables = tables_of(transaction.catalogue, table.id)
     if tables is None or tables.ancestors is None:
         return
@@ -54,7 +54,7 @@ def _unneeded(
     for chunk in chunks:
         key = collation.key_value(chunk)[0]
         if known is None or known[0] != key:
-            # Those of one document follow each other.
+            # The chunks of one document follow each other.
             known = key, _reached(heads, tables, key, most)
         if chunk not in known[1]:
             found.append(chunk)
@@ -62,7 +62,7 @@ def _unneeded(
 
 
 def _reached(heads: HeadSource, tables: Tables, key: Any, most: int) -> set[bytes]:
-    """The keys of the chunks that the paths of a document's leaves go through."""
+    """The keys of the chunks on the paths of a document's leaves."""
     found: set[bytes] = set()
     state = load(heads, tables, collation.key_bytes(key))
     assert tables.ancestors is not None

@@ -1,8 +1,8 @@
-"""Tasks: what runs over a file in this process, as `_active_tasks` tells it: compactions and synchronisations.
+"""Tasks: running compactions and synchronisations of a file in this process, as in `_active_tasks`.
 
-    with running(session, task): ...        `task()` describes it, as often as somebody asks
+    with running(session, task): ...        `task()` describes it, for every request
 
-Rule of this file: nothing is kept of what has ended.
+Rule of this file: an ended task leaves nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reactdb.session import Session
 from reactdb.store.engine import Engine
 
 NODE: Final = "nonode@nohost"
-"""The name that CouchDB has for itself where it was given none."""
+"""CouchDB's default name for a node."""
 
 Task = Callable[[], dict[str, Any]]
 
@@ -29,7 +29,7 @@ _running: Final[WeakKeyDictionary[Engine, dict[object, Task]]] = WeakKeyDictiona
 
 @contextmanager
 def running(session: Session, task: Task) -> Iterator[None]:
-    """Have a task listed until the block ends. `task` gives its members, besides those that all have."""
+    """List a task until the block ends. `task` returns its members, beside the common ones."""
     began = int(time.time())
     pid = f"<0.{os.getpid()}.0>"
 
@@ -47,7 +47,7 @@ def running(session: Session, task: Task) -> Iterator[None]:
 
 
 def active_tasks(session: Session) -> list[dict[str, Any]]:
-    """What runs over this file now, the oldest first."""
+    """The running tasks of this file, the oldest first."""
     with _lock:
         found = list(_running.get(session.engine, {}).values())
     return [task() for task in found]

@@ -1,13 +1,13 @@
-"""Revision trees: revisions, the paths to them, what a graft does to a tree, and which leaf wins.
+"""Revision trees: revisions, their paths, the effect of a graft on a tree, and the choice of the winner.
 
     Rev(3, "c")                   a revision, `3-c`
-    Path(3, ("c", "b", "a"))      the same with what is known of its ancestors, newest first
+    Path(3, ("c", "b", "a"))      the same with its known ancestors, newest first
     graft(leaves, leaf)           the leaves of the tree after a path was added
-    ranked(leaves)                the leaves, first the one that everybody sees
+    ranked(leaves)                the leaves, the winner first
 
-A tree is its leaves, each with its path. Paths may end before generation 1, where nobody knows more. What one path tells of an
-ancestor holds for all paths that have this ancestor. So the same grafts give the same tree in any order, provided that a revision
-has one parent; a revision that is a hash of its parent has.
+A tree is its leaves, each with its path. A path may end before generation 1, if older ancestors are unknown. If one path knows
+more ancestors of a shared revision, all paths through this revision get them. So the same grafts give the same tree in any order,
+provided that a revision has only one parent; a hash of the parent ensures that.
 
 Rule of this file: pure functions of values.
 """
@@ -48,12 +48,12 @@ def parse_rev(text: object) -> Rev:
 
 
 def is_hash(text: object) -> bool:
-    """Whether it can be the hash of a revision in a path: any text that is not empty."""
+    """Whether it can be the hash of a revision in a path: any non-empty text."""
     return isinstance(text, str) and text != "" and _HASH.fullmatch(text) is not None
 
 
 def normal_hash(text: str) -> str:
-    """A hash as it is kept: one of 32 hexadecimal digits in lower case, as CouchDB has it, any other text as it is."""
+    """The stored form of a hash: 32 hexadecimal digits in lower case, as in CouchDB; any other text unchanged."""
     return text.lower() if _HEX.fullmatch(text) else text
 
 
@@ -62,7 +62,7 @@ class Path(NamedTuple):
 
     Attributes:
         start: Its generation.
-        ids: Its hash, that of its parent, and so on, as far as is known; never empty.
+        ids: Its hash, its parent's hash, and so on, as far as they are known; never empty.
     """
 
     start: int
@@ -74,17 +74,17 @@ class Path(NamedTuple):
 
     @property
     def oldest(self) -> int:
-        """The lowest generation that is known."""
+        """The lowest known generation."""
         return self.start - len(self.ids) + 1
 
     def has(self, rev: Rev) -> bool:
-        """Whether the revision is this one, or an ancestor."""
+        """Whether the revision or an ancestor equals `rev`."""
         return (
             self.oldest <= rev.generation <= self.start and self.ids[self.start - rev.generation] == rev.hash
         )
 
     def newest_of(self, revs: Iterable[Rev]) -> int | None:
-        """The generation of the newest of these revisions that is this one or an ancestor; None where none is."""
+        """The highest generation of these revisions on the path; None if none is on it."""
         return max((rev.generation for rev in revs if self.has(rev)), default=None)
 
     def revs(self) -> list[Rev]:
@@ -96,7 +96,7 @@ class Path(NamedTuple):
         return self if len(self.ids) <= limit else Path(self.start, self.ids[:limit])
 
     def deepened(self, other: Path) -> Path:
-        """With the ancestors that the other path tells of a revision that both have."""
+        """The path with further ancestors of a shared revision from the other path."""
         if other.oldest >= self.oldest:
             return self
         for generation in range(min(self.start, other.start), self.oldest - 1, -1):
@@ -109,7 +109,7 @@ class Leaf(NamedTuple):
     """A revision without children.
 
     Attributes:
-        content: What the revision holds, for whoever keeps it.
+        content: The caller's data for the revision.
     """
 
     path: Path
@@ -123,15 +123,15 @@ class Leaf(NamedTuple):
 
 
 Rank = tuple[bool, int, bytes, str]
-"""What leaves are ordered by: see `rank`."""
+"""The sort key of leaves: see `rank`."""
 
 
 def rank(rev: Rev, is_deleted: bool) -> Rank:
-    """What leaves are ordered by: what is alive wins over what is deleted, more edits over fewer, then the greater hash.
+    """The order of leaves: live wins over deleted, more edits over fewer, then the greater hash.
 
-    CouchDB keeps a hash of 32 hexadecimal digits as the 16 bytes that they are, and any other as its text, and compares the
-    bytes: `aa...` begins with byte 170, and so is above a hash that begins with the letter z, which is byte 122. A text of just
-    those 16 bytes, which CouchDB takes for the same hash, comes after it.
+    CouchDB stores a hash of 32 hexadecimal digits as 16 bytes, any other as its text, and compares the bytes: `aa...` begins with
+    byte 170, and so is above a hash with the first letter z, which is byte 122. CouchDB takes a text of exactly these 16 bytes
+    for the same hash; here it comes after.
     """
     kept = bytes.fromhex(rev.hash) if _HEX.fullmatch(rev.hash) else rev.hash.encode()
     return not is_deleted, rev.generation, kept, rev.hash
@@ -145,7 +145,7 @@ def ranked(leaves: Iterable[Leaf]) -> list[Leaf]:
 def graft(leaves: Sequence[Leaf], new: Leaf) -> list[Leaf] | None:
     """The leaves of a tree after a path was added to it; None where the tree stays as it is.
 
-    A revision that is known, as a leaf or as an ancestor of one, is not added; but what its path tells of ancestors is.
+    A known revision, a leaf or an ancestor, is not added; but further ancestors from its path are.
     """
     path = new.path
     for leaf in leaves:
@@ -155,7 +155,7 @@ def graft(leaves: Sequence[Leaf], new: Leaf) -> list[Leaf] | None:
     if not any(leaf.path.has(path.rev) for leaf in found):
         found.append(new._replace(path=path))
         grown.append(found[-1])
-    # What was a leaf may be an ancestor now, of one of those that tell more than before.
+    # An earlier leaf may be an ancestor now, of a leaf with a longer path.
     found = [
         leaf
         for leaf in found
@@ -165,5 +165,5 @@ def graft(leaves: Sequence[Leaf], new: Leaf) -> list[Leaf] | None:
 
 
 def missing(leaves: Sequence[Leaf], revs: Iterable[Rev]) -> list[Rev]:
-    """Those revisions that the tree does not know, each once, in their order."""
+    """The revisions that are not in the tree, each once, in their order."""
     return [rev for rev in dict.fromkeys(revs) if not any(leaf.path.has(rev) for leaf in leaves)]

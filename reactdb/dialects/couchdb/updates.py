@@ -1,15 +1,15 @@
-"""Updates: what `_db_updates` tells: which databases were made, changed and deleted, in the order of the log.
+"""Updates: the rows of `_db_updates`: created, changed and deleted databases, in the order of the log.
 
     feed = couch.updates(since="0")
-    feed.rows(100)          [{"db_name": "todo", "type": "created", "seq": ...}, ...]; an empty list where there are none now
+    feed.rows(100)          [{"db_name": "todo", "type": "created", "seq": ...}, ...]; an empty list if there are none now
     feed.on_ready(wake)     called once when there may be rows again
     feed.close()
 
-As in CouchDB there is one row for each type of a database's events, at the place of the newest: a reader that comes late is told
-once that a database has changed, however often it has. Where a table was renamed, a database was deleted and another one made.
+As in CouchDB there is one row for each type of a database's events, at the place of the newest: a late reader gets a single row
+for all changes of a database. A rename of a table is a deleted database and a created database.
 
-When a table was made and dropped is read from the list of tables, and when it changed last by one look-up. Renames are read from
-the log, as far as that reaches back.
+The list of tables shows when a table was made and dropped, and one look-up its last change. Renames are read from the log, as far
+as it reaches back.
 
 Rule of this file: it never waits, and has no thread. Its shape is that of `changes.ChangesFeed`.
 """
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DatabaseUpdates"]
 
-# Of events of one commit, which can only be those of a rename: the end of the old name is told first.
+# The order of events in one commit, which can only be a rename: first the end of the old name.
 ORDER: Final = ("deleted", "created", "updated")
-# A commit is told as soon as it is there, and what it has changed is not looked at.
+# A commit is delivered at once, and its changes are not read.
 WATCHING: Final = {"batches": True, "on_overflow": "drop"}
 
 
@@ -59,7 +59,7 @@ class DatabaseUpdates:
         """
         Args:
             since: Begin after this position: "0", "now", a seq or a time.
-            descending: The newest first, of what is there now. `since` does not count.
+            descending: The newest first, of the present databases. `since` does not count.
 
         Raises:
             CouchError: 400, `since` is no position of this file.
@@ -71,7 +71,7 @@ class DatabaseUpdates:
         self._lock = threading.Lock()
         self._on_ready: Callable[[], object] | None = None
         self._is_told = False
-        # By the number of the table, and that of the catalogue for all that are not hidden.
+        # By table number; the number of the catalogue stands for all tables that are not hidden.
         self._subscriptions: dict[int, DisposableBase] = {}
         self._listens_to = -1
         self._waiting: deque[Event] = deque()
@@ -83,24 +83,24 @@ class DatabaseUpdates:
 
     @property
     def passed_seq(self) -> str:
-        """The position up to which everything was told."""
+        """The position up to which all rows were returned."""
         return self.last_seq
 
     @property
     def is_finished(self) -> bool:
-        """No more rows will come: all was told that a descending feed has, or the file was closed."""
+        """No more rows will come: a descending feed is at its end, or the file was closed."""
         return self._is_finished
 
     # -----------------------------------------------------------------------------------------------------------
     # Reading
 
     def rows(self, most: int = 1000) -> list[dict[str, Any]]:
-        """The next rows that are there now, at most `most`; but the two of a rename are not parted, because they have one seq."""
+        """The next present rows, at most `most`; but the two rows of a rename stay together, because they have one seq."""
         with self._lock:
             self._is_told = False
         try:
             if self._subscriptions:
-                # Before it is looked at, so that what comes after wakes.
+                # Before the log is read, so that a later commit wakes the reader.
                 self._listen()
             with self._session.read() as snapshot:
                 if not self._waiting and not self._is_descending and snapshot.seq > self._position:
@@ -111,13 +111,13 @@ class DatabaseUpdates:
             return []
 
     def _take(self, snapshot: Snapshot) -> None:
-        """Find what has happened past the position."""
+        """Collect the events past the position."""
         events = sorted(
             _events(snapshot, self._position), key=lambda event: (event.seq, ORDER.index(event.type))
         )
         self._waiting.extend(reversed(events) if self._is_descending else events)
         if not events and not self._is_descending:
-            # Whatever else was written, such as `_local` documents, is nobody's event.
+            # Other writes, such as `_local` documents, are no events.
             self._move(snapshot, snapshot.seq)
 
     def _told(self, snapshot: Snapshot, most: int) -> list[dict[str, Any]]:
@@ -137,8 +137,8 @@ class DatabaseUpdates:
     # Waiting
 
     def on_ready(self, callback: Callable[[], object]) -> None:
-        """Have it called when there may be rows, or the file was closed: once, and again only after `rows` was called. At once
-        where that is so already. It runs where a commit is delivered: it should set an event, and return."""
+        """Call `callback` when there may be rows, or the file was closed: once, and again only after `rows` was called. The call
+        is immediate if that is so already. It runs where a commit is delivered: it should set an event, and return."""
         with self._lock:
             self._on_ready = callback
         try:
@@ -151,7 +151,7 @@ class DatabaseUpdates:
             self._wake()
 
     def _listen(self) -> None:
-        """Be woken by every change: also by one of a branch that loses, which is in a hidden table."""
+        """Subscribe to every change, also to changes of losing branches in hidden tables."""
         with self._session.read() as snapshot:
             catalogue = snapshot.catalogue
         if catalogue.version == self._listens_to:
@@ -203,8 +203,8 @@ def _happened(snapshot: Snapshot, since: int) -> Iterator[tuple[str, str, int]]:
     catalogue, low = snapshot.catalogue, low_water(snapshot.connection)
     for table in catalogue.by_id.values():
         spend(CALL_STEPS)
-        # One that was dropped below the low-water mark is being removed. Its name may have been given to another since, by a
-        # rename that the log has forgotten.
+        # A table that was dropped below the low-water mark is being removed. Another table may have its name by now, after a
+        # rename that the log no longer has.
         if table.owner is not None or (table.dropped is not None and table.dropped <= low):
             continue
         yield "created", table.name, table.created

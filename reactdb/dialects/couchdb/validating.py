@@ -1,10 +1,10 @@
-"""Validation: the functions `validate_doc_update` of design documents, which may refuse a document before it is written.
+"""Validation: the functions `validate_doc_update` of design documents. They may refuse a document before its write.
 
-Every such function is asked, with the new document, the one that is there, and who writes; what it throws is the refusal:
-`{forbidden: "..."}` or `{unauthorized: "..."}`. Design documents and `_local/` documents are not asked about.
+Each such function is called with the new document, the stored document, and the user; an exception is a refusal: `{forbidden:
+"..."}` or `{unauthorized: "..."}`. Design documents and `_local/` documents are not checked.
 
-Rule of this file: it asks before the write, and writes nothing. Without JavaScript such a database cannot be written over HTTP,
-because a document that nobody has checked is worse than one that was refused.
+Rule of this file: it checks before the write, and writes nothing. Without JavaScript such a database cannot be written over HTTP,
+because an unchecked document is worse than a refused one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reactdb.json import read_plain
 __all__ = ["check", "refusals"]
 
 MEMBER: Final = "validate_doc_update"
-# A function of two documents, as one of one document that holds both. It passes unless it throws.
+# A function of two documents, as a function of one object with both. It passes unless it throws.
 CALL: Final = "function (pair, asked) {{ ({source}\n)(pair.new, pair.old, asked.userCtx, asked.security); return true; }}"
 STATUSES: Final = {"forbidden": 403, "unauthorized": 401}
 
@@ -30,7 +30,7 @@ STATUSES: Final = {"forbidden": 403, "unauthorized": 401}
 def refusals(
     database: CouchDatabase, documents: Sequence[dict[str, Any]], user: str | None = None
 ) -> list[CouchError | None]:
-    """Of each document that is to be written, why it may not be, or None."""
+    """The error of each document before its write, or None."""
     found: list[CouchError | None] = [None] * len(documents)
     functions = _functions(database, user)
     if not functions:
@@ -87,7 +87,7 @@ def _ask(database: CouchDatabase, functions: list[DocumentFunction], document: d
 
 
 def _told(error: CouchError) -> CouchError:
-    """The refusal that a function has thrown; the error itself where it was none."""
+    """The refusal that a function has thrown; the error itself if the function failed otherwise."""
     try:
         thrown = read_plain(error.reason.partition(" failed: ")[2])
     except ValueError:

@@ -1,11 +1,11 @@
-"""Views: the rows that the map function of a design document emits, in the order of their keys.
+"""Views: the emitted rows of a design document's map function, in the order of their keys.
 
-A view has no index. Whoever asks for it has every document of one moment mapped, so that an answer takes as long as the database
-is large, and is never behind. Design documents are not mapped, and nothing is reduced.
+A view has no index. Each request maps every document of one moment, so an answer takes longer the larger the database is, and is
+always up to date. Design documents are not mapped, and nothing is reduced.
 
-Rows have the order of `collation` by their keys, then that of the bytes of their documents' ids.
+Rows have the order of `collation` by their keys, then the order of the bytes of their documents' ids.
 
-Rule of this file: what it is asked for comes checked for its JSON types.
+Rule of this file: the JSON types of arguments were checked before.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from reactdb.dialects.couchdb.spelling import DESIGN
 __all__ = ["NO_BOUND", "ViewQuery", "view", "view_answers"]
 
 NO_BOUND: Final[Any] = object()
-"""In place of a key, of which null is one."""
+"""The absence of a key, because null is a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewQuery:
-    """Which rows of a view are asked for, with CouchDB's names; from `startkey` to `endkey`, in this order also where it is
-    descending. `is_sorted` False: `total_rows` and `offset` are not told."""
+    """A selection of a view's rows, with CouchDB's names; from `startkey` to `endkey`, in this order also if it is descending.
+    `is_sorted` False: no `total_rows` and `offset`."""
 
     startkey: Any = NO_BOUND
     endkey: Any = NO_BOUND
@@ -61,7 +61,7 @@ class _Row(NamedTuple):
 
 
 def view(database: CouchDatabase, design: str, name: str, query: ViewQuery) -> dict[str, Any]:
-    """What `_design/{design}/_view/{name}` answers: `{"total_rows", "offset", "rows": [{"id", "key", "value"[, "doc"]}]}`.
+    """The answer of `_design/{design}/_view/{name}`: `{"total_rows", "offset", "rows": [{"id", "key", "value"[, "doc"]}]}`.
 
     Raises:
         CouchError: 400, no row can be in the range; 404, there is no such view; 500, its function took too long or too much
@@ -73,10 +73,10 @@ def view(database: CouchDatabase, design: str, name: str, query: ViewQuery) -> d
 def view_answers(
     database: CouchDatabase, design: str, name: str, queries: Sequence[ViewQuery]
 ) -> list[dict[str, Any]]:
-    """The answers to several questions to one view, which are of one moment: documents are mapped once for all of them.
+    """The answers to several queries of one view, at one moment: documents are mapped once for all of them.
 
     Raises:
-        CouchError: As `view`; one question that is refused refuses all.
+        CouchError: As `view`; if one query is refused, all are.
     """
     # Whether there is such a view is asked also where there is no question.
     function = view_function(database, design, name, reduce=False)
@@ -86,8 +86,8 @@ def view_answers(
     if not queries:
         return []
     with database.reading() as reading:
-        # The function runs inside of the reading, so that all documents are of one moment, and only some of them in memory.
-        # It cannot reach the database, and a request that takes too long is ended.
+        # The function runs inside the snapshot, so that all documents are of one moment, and only some of them in memory. It
+        # cannot reach the database, and a request that takes too long is ended.
         rows = sort_paced(_mapped(database, reading, function), key=lambda row: row.place)
         seq = reading.seq_text(reading.newest)
     return [_answer(database, rows, seq, query) for query in queries]
@@ -125,7 +125,7 @@ def _mapped(database: CouchDatabase, reading: OpenReading, function: MapFunction
             document = database.shown(state.winner, state)
             if not document["_id"].startswith(DESIGN):
                 ids.append(document["_id"])
-                # A map function sees them, so that a view can list the documents that are in conflict.
+                # A map function sees them, so that a view can list the documents in conflict.
                 add_losers(document, state)
                 add_losers(document, state, is_deleted=True)
                 yield document
@@ -138,7 +138,7 @@ def _mapped(database: CouchDatabase, reading: OpenReading, function: MapFunction
 
 
 def _found(rows: list[_Row], query: ViewQuery) -> tuple[int, list[_Row]]:
-    """(how many rows come before, the rows), in the order that is asked for."""
+    """(how many rows come before, the rows), in the requested order."""
     if query.keys is None:
         return _between(rows, query, query.startkey, query.endkey)
     keys = query.keys[::-1] if query.descending else query.keys
@@ -159,7 +159,7 @@ def _between(rows: list[_Row], query: ViewQuery, startkey: Any, endkey: Any) -> 
 
 
 def _edge(rows: list[_Row], key: Any, docid: str | None, *, is_after: bool) -> int:
-    """How many rows are below a key, or the row of one document with it; `is_after`: and of those that are equal."""
+    """How many rows are below a key, or below one document's row with it; `is_after`: also count equal rows."""
     bisect = bisect_right if is_after else bisect_left
     place = collation_key(key)
     if docid is None:
@@ -173,7 +173,7 @@ def _shown(database: CouchDatabase, row: _Row, query: ViewQuery) -> dict[str, An
 
 
 def _document(database: CouchDatabase, row: _Row, query: ViewQuery) -> dict[str, Any] | None:
-    """The document of a row, or the one that its value names, as it is by now."""
+    """The present document of a row, or the document that the row's value names."""
     id, rev = row.id, None
     if isinstance(row.value, dict) and "_id" in row.value:
         id, rev = row.value["_id"], row.value.get("_rev")

@@ -1,9 +1,9 @@
-"""Waking: whoever waits for a database's next change is called when there is one.
+"""Wakers: call the functions that wait for a database's next change.
 
-One subscription a table and process serves all who wait there. Who waits for some documents only, or for those that have a value
-in a field, is found by hashing what has changed: so thousands who wait for others cost a write nothing.
+One subscription per table and process serves all waiting functions. A function that waits for some documents only, or for
+documents with a value in a field, is found by hashing the changed documents: so thousands of others cost a write nothing.
 
-Rule of this file: a callback runs where the commit is delivered. It says that there may be something, and reads nothing.
+Rule of this file: a callback runs where the commit is delivered. It reads nothing; it only signals that there may be a change.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Fields = tuple[str, ...]
 
 
 class Interest(NamedTuple):
-    """What a listener waits for; without both: any change.
+    """The changes that a listener waits for; without both: any change.
 
     Attributes:
         keys: Of these documents alone.
@@ -53,17 +53,17 @@ class Wakers:
         self._wakers: dict[int, Waker] = {}
 
     def listen(self, tables: Tables, wake: Wake, interest: Interest) -> Callable[[], None]:
-        """Have `wake` called after each commit that changes what the listener waits for, and when the database is gone.
+        """Call `wake` after each commit that the listener waits for, and when the database is gone.
 
         Returns:
-            What ends it.
+            A function that ends it.
         """
         with self._lock:
             known = self._wakers.get(tables.main.id)
             found = Waker() if known is None or known.is_ended else known
             found.add(wake, interest)
             if found is not known:
-                # Before anybody else is told that he will be woken.
+                # Before any other listener relies on this subscription.
                 found.begin(self._session, tables)
                 self._wakers[tables.main.id] = found
 
@@ -79,7 +79,7 @@ class Wakers:
 
 
 class Waker:
-    """Those who wait for changes of one database."""
+    """The listeners of one database."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -104,7 +104,7 @@ class Waker:
                 self._all[wake] = None
 
     def remove(self, wake: Wake, interest: Interest) -> bool:
-        """Whether nobody is left."""
+        """Returns whether no listener is left."""
         with self._lock:
             self._all.pop(wake, None)
             for key in interest.keys or ():
@@ -127,7 +127,7 @@ class Waker:
             subscription.dispose()
 
     def _teller(self, tables: Tables, table: TableInfo) -> Callable[[Any], None]:
-        # What loses is told with the winner, which is elsewhere.
+        # A change of a losing leaf is delivered with the winner, and that is in another table.
         tells_values = table is not tables.conflicts
 
         def tell(events: list[dict[str, Any]]) -> None:
@@ -138,7 +138,7 @@ class Waker:
                         new = event.get("new_val")
                         document = new or event.get("old_val")
                         if document is None:
-                            # Some were passed over: it may be any.
+                            # Some events were skipped: any document may have changed.
                             waiting |= self._everybody()
                             continue
                         key = collation.key_bytes(document[table.primary_key])
@@ -181,13 +181,14 @@ _NOTHING: Final = object()
 
 
 def _rows_of(event: Mapping[str, Any], *, is_main: bool) -> list[Mapping[str, Any]]:
-    """The documents of a change, whose values say who may wait for it. Who hears of removals waits for the one before, too."""
+    """The documents of a change, whose values select the listeners. A listener for removals waits for the earlier document,
+    too."""
     found = [event[name] for name in ("old_val", "new_val") if event.get(name) is not None]
     return found if is_main else [leaf["fields"] for row in found for leaf in row["leaves"]]
 
 
 def _place(path: Fields, value: Any) -> tuple[Any, ...]:
-    """Where who waits for a value is found. Whether it is a boolean keeps True from being 1."""
+    """The key of a waiting value. Whether it is a boolean keeps True apart from 1."""
     return path, isinstance(value, bool), value
 
 
@@ -198,4 +199,4 @@ def _call(waiting: Waiting) -> None:
         except INTERRUPTS:
             raise
         except BaseException:
-            logger.exception("what a listener of changes is woken by has failed")
+            logger.exception("the wake-up call of a listener for changes has failed")

@@ -2,16 +2,16 @@
 
     wire, terms, parse       JSON to a tree of terms, and values to JSON
     keys                     primary keys that ReQL cannot say
-    values, functions        what terms evaluate to
-    evaluator                how they are evaluated
+    values, functions        the values of terms
+    evaluator                the evaluation of terms
     errors                   kinds of errors, with the path to the term at fault
     selecting, ordering, transforming, aggregating, control, writing, hooks, changing, administering, configuring
                              the terms themselves
-    storing                  checks of what is to be written
-    tables, system           which tables exist, and the computed ones
-    serialized               index functions and write hooks as RethinkDB's archives have them
+    storing                  checks of documents before a write
+    tables, system           existing tables, and the computed tables
+    serialized               index functions and write hooks as in RethinkDB's archives
     jobs, printing           running queries, and queries as text
-    profiling                which terms were evaluated, and how long each took
+    profiling                evaluated terms, and the time of each
     streams                  feeds, and operators on their events
     netting                  the events of one commit on a limit feed as one difference
     feeding                  one open feed of a connection

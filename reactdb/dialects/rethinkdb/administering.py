@@ -1,6 +1,6 @@
 """Terms: creating and dropping databases, tables and indexes.
 
-An index's function is stored as an expression of reactdb, because the file has no code. `index_status` gives it as a binary from
+An index's function is stored as an expression of reactdb, because the file has no code. `index_status` returns a binary, from
 which `index_create` creates the same index again, as in RethinkDB. Binaries of a RethinkDB server are accepted too.
 
 Rule of this file: handlers. `tables` maps the names of databases and tables.
@@ -61,7 +61,7 @@ def forget(native: NativeDatabase, table: TableName) -> None:
 
 
 def database_and_rest(call: TermCall, rest: int) -> tuple[str, list[int]]:
-    """The database that the call names or implies, and the places of the `rest` arguments after it."""
+    """The call's explicit or implied database, and the places of the `rest` arguments after it."""
     if len(call) > rest:
         value = call.values[0]
         if not isinstance(value, Database):
@@ -156,7 +156,7 @@ def index_expression(function: Function) -> Expression:
 
 
 def binary_of(index: IndexInfo) -> bytes:
-    """The `function` in `index_status`: everything that is needed to create the index again."""
+    """The `function` in `index_status`: everything for creating the index again."""
     data = codec.encode_value([1, index.multi, to_data(index.expression)])
     return INDEX_PREFIX + data
 

@@ -1,7 +1,7 @@
-"""Terms that make one value of many: counting, adding, reducing, the least and the greatest, groups.
+"""Terms that make one value of many: counting, adding, reducing, minimum and maximum, groups.
 
-Rule of this file: handlers only. They read all elements, keep only those that are still needed, and use reactdb's operation of
-the same name. A feed, which has no end, gets RethinkDB's error for terminals.
+Rule of this file: handlers only. They read all elements, keep only as many as they need, and use reactdb's operation of the same
+name. A feed has no end, and so gets RethinkDB's error for terminals.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from reactdb.session import session_of
 from reactdb.values import collation
 
 PART: Final = 1_000
-"""Elements that are looked at together. A stream may have more than fit into memory."""
+"""Elements that are processed together. A stream may have more than fit into memory."""
 
 
 def is_sized(value: Any) -> bool:
@@ -103,7 +103,7 @@ def max_(call: TermCall) -> Any:
 
 
 def extreme(call: TermCall, name: str) -> Any:
-    """The first or last by an index, which can be watched; or the least or greatest of the elements that are read."""
+    """The first or last by an index, which can be watched; or the minimum or maximum of the read elements."""
     source = call.values[0]
     index_name = call.string_option("index")
     is_whole = isinstance(source, Sequence) and source.kind == TABLE and source.query is not None
@@ -119,7 +119,7 @@ def extreme(call: TermCall, name: str) -> Any:
 
 
 def best(call: TermCall, name: str) -> Any:
-    """The least or the greatest element, found in chunks that are compared with the best so far."""
+    """The minimum or maximum element, found in chunks that are compared with the best so far."""
     elements, by, extreme_of = call.elements(0), _by(call), OPERATIONS[name].function
     kept: list[Any] = []
     for part in parts(elements):

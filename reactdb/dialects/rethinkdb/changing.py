@@ -1,4 +1,4 @@
-"""The term `changes`: the queries that can be watched, the options, and ReQL's messages for queries that cannot.
+"""The term `changes`: the queries that can be watched, the options, and ReQL's messages for other queries.
 
 Flags are true in ReQL's sense: everything but null and false switches them on.
 
@@ -104,7 +104,7 @@ def queue_size(call: TermCall) -> int:
         raise located(error, path) from None
     if size < 1:
         raise located(QueryError(f"Illegal changefeed queue size `{size}`.  (Must be >= 1.)"), ())
-    # A feed queues events in memory for a client that does not ask for them.
+    # A feed queues events in memory for a client that does not read them.
     return min(size, MAX_QUEUE_SIZE)
 
 

@@ -1,7 +1,7 @@
 """Terms: the configuration of tables and its changes: `config`, `status`, `reconfigure`, `rebalance`, `wait`, `sync`.
 
-There is one server with one shard of each table. A script that asks for exactly that gets the answer of a real server, and
-nothing is done. A request that needs a second server is an error.
+There is one server with one shard of each table. A script that requests exactly that gets the answer of a real server, and
+nothing is done. A request for a second server is an error.
 
 Rule of this file: handlers, and the writes to `table_config`. `system` makes the documents.
 """
@@ -57,7 +57,7 @@ def described(call: TermCall, where: TableName, document: dict[str, Any]) -> Sin
 
 @handles("wait")
 def wait(call: TermCall) -> Any:
-    """The number of tables that are waited for; they are ready as soon as they exist."""
+    """The number of tables; they are ready as soon as they exist."""
     return {"ready": len(meant(call)) if call.values and isinstance(call.values[0], Database) else 1}
 
 
@@ -118,7 +118,7 @@ def reconfigure(call: TermCall) -> Any:
 
 
 def check_shards(call: TermCall) -> None:
-    """Check that the call asks for one shard with one replica, because there is no more."""
+    """Check that the call requests one shard with one replica, because there is no more."""
     for name in ("shards", "replicas"):
         if not call.has_option(name):
             raise QueryError(f"Missing required argument `{name}`.")
@@ -160,7 +160,7 @@ def rebalance(call: TermCall) -> Any:
 
 
 def added_up(answers: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The answers for the tables of a database as one: numbers are added, lists are concatenated."""
+    """The answers for the tables of a database in one: numbers are added, lists are concatenated."""
     total: dict[str, Any] = {}
     for answer in answers:
         for name, value in answer.items():
@@ -173,7 +173,7 @@ def added_up(answers: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def is_configuration(selected: Any) -> bool:
-    """Whether this selects documents by which `update` changes the configuration of tables."""
+    """Whether this selects documents through which `update` changes the configuration of tables."""
     return isinstance(selected, (Single, Sequence)) and selected.table == TABLE_CONFIG
 
 
@@ -183,7 +183,7 @@ def configure(
     """`update` of documents of `table_config`.
 
     Raises:
-        OperationFailed: A name is taken; QueryError: the update changes something that cannot be changed.
+        OperationFailed: A name is taken; QueryError: the update changes a fixed value.
     """
     native, counts = call.evaluator.native, COUNTERS.copy()
     changes: list[dict[str, Any]] = []
@@ -221,7 +221,7 @@ def change_table(native: NativeDatabase, config: dict[str, Any], patch: dict[str
 
 
 def is_one_shard(shards: Any) -> bool:
-    """Whether `shards` describes the one shard that there is; empty parts may be missing."""
+    """Whether `shards` describes the single shard; empty parts may be missing."""
     if not isinstance(shards, list) or len(shards) != 1 or not isinstance(shards[0], dict):
         return False
     return {**system.one_shard()[0], **shards[0]} == system.one_shard()[0]

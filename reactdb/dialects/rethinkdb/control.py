@@ -68,7 +68,7 @@ def http(call: TermCall) -> Any:
 
 @handles("point")
 def point(call: TermCall) -> Any:
-    """A point, which can be stored and read but not computed with."""
+    """A point. It can be stored and read but not computed with."""
     longitude, latitude = call.datum(0), call.datum(1)
     for place, (value, bound, name) in enumerate(((longitude, 180, "Longitude"), (latitude, 90, "Latitude"))):
         if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -1,7 +1,7 @@
 """Errors of a query as RethinkDB's drivers expect them: a kind, a message, and the path to the term at fault.
 
-Evaluation raises reactdb's usual errors. The innermost term that an error passes marks it with its path (`locate`), and
-at the end `as_failure` turns it into an error response.
+Evaluation raises reactdb's usual errors. The innermost term around an error marks it with its path (`locate`), and at the end
+`as_failure` turns it into an error response.
 
 Rule of this file: it maps and renders. Messages are written where the mistake is found.
 """
@@ -54,7 +54,7 @@ class Failure:
     backtrace: list[int | str]
 
 
-# The first class that matches gives the kind, so subclasses stand before their base classes.
+# The first matching class gives the kind, so subclasses come before their base classes.
 _KINDS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (errors.RaisedError, USER),
     (errors.MissingValue, NON_EXISTENCE),
@@ -83,7 +83,7 @@ def locate(error: BaseException, path: Path) -> None:
 
 
 def located(error: errors.ReactDBError, path: Path) -> errors.ReactDBError:
-    """The error with this path, which replaces an earlier one."""
+    """The error with this path in place of an earlier path."""
     error.reql_path = path  # type: ignore[attr-defined]
     return error
 

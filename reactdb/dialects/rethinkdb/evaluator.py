@@ -1,13 +1,12 @@
-"""The evaluator: what a term evaluates to.
+"""The evaluator: from terms to values.
 
 Each file of terms registers a handler under a term's name. A handler gets a TermCall: the term, the values of its arguments, and
-methods that check and convert them. Terms without a handler are operations on values, which reactdb has under the same
-names.
+methods that check and convert them. A term without a handler is reactdb's operation of the same name.
 
     strict   the arguments are evaluated first, from the left; if the first is grouped data, the handler runs once for each group
-    lazy     the handler evaluates the arguments that it needs
+    lazy     the handler evaluates only the arguments that it needs
 
-Rule of this file: it knows no single term. An error is marked once, with the path of the innermost term that it passes.
+Rule of this file: it knows no single term. An error is marked once, with the path of the innermost term around it.
 """
 
 from __future__ import annotations
@@ -114,7 +113,7 @@ class Evaluator:
         self._now: datetime | None = None
 
     def task(self, _description: str) -> AbstractContextManager[None]:
-        """A context around a part of the work, which the Profiler overrides."""
+        """A context around a part of the work. The Profiler overrides it."""
         return UNCOUNTED
 
     @property
@@ -178,15 +177,15 @@ class Evaluator:
         return self.settled(registered.function(TermCall(self, term, scope, values, paths)))
 
     def settled(self, value: Any) -> Any:
-        """The value; a sequence that is really an array is read, such as an unindexed order or a sample that is no selection of
-        documents any more."""
+        """The value; a sequence that is really an array is read, such as an unindexed order, or a sample that is no longer a
+        selection of documents."""
         if type(value) is Sequence and value.kind == STREAM and value.is_array and value.feed is None:
             found = list(islice(self.read(value), self.options.array_limit + 1))
             return checked_array(found) if len(found) > self.options.array_limit else found
         return value
 
     def _in_group(self, value: Any) -> Any:
-        """The value of a group: streams are read, so that it is a datum."""
+        """The value of a group as a datum: streams are read."""
         return list(self.elements(value, ())) if isinstance(value, Sequence) else value
 
     def arguments(self, term: Term, scope: Scope) -> list[tuple[Any, Path]]:
@@ -196,8 +195,8 @@ class Evaluator:
     def spread(self, term: Term, scope: Scope) -> Term:
         """The term with the elements of each `args` as its arguments.
 
-        This comes before anything else is evaluated, as on a real server: so a lazy term has them as any other term has them, and
-        an error in one of them is raised even if the term would not use it.
+        This comes first, as on a real server: so lazy terms have the same arguments as other terms, and an error in one of them
+        is raised even if the term would not use it.
 
         Raises:
             QueryError: `args` has no array, or the number of arguments is wrong.
@@ -278,10 +277,10 @@ class Evaluator:
         raise cannot_convert(datum)
 
     def read(self, sequence: Sequence) -> Iterator[Any]:
-        """The present elements of a sequence that ends.
+        """The present elements of a finite sequence.
 
-        If one cannot be computed, those before it come first, and then its error. They are read together, because a snapshot
-        that stays open until a driver has asked for the last batch would keep the log of the file from being cleared.
+        If an element cannot be computed, the elements before it come first, and then its error. They are read together, because a
+        snapshot that stays open until the driver's last request would keep the log of the file from being cleared.
         """
         if sequence.query is not None:
             query = sequence.query
@@ -316,7 +315,7 @@ def cannot_convert(value: Any) -> ReactDBError:
 
 
 class TermCall:
-    """One evaluation of one term, which is the argument of a handler."""
+    """One evaluation of one term: the argument of a handler."""
 
     __slots__ = ("evaluator", "paths", "scope", "term", "values")
 
@@ -398,7 +397,7 @@ class TermCall:
         raise located(expected("TABLE", value), self.paths[place])
 
     def table_name(self) -> TableName:
-        """The name of the table that is the first argument."""
+        """The name of the table in the first argument."""
         found = self.table().table
         assert found is not None
         return found

@@ -4,8 +4,8 @@ RethinkDB's feeds are pulled: a change waits in the server until the driver asks
 meanwhile. So reactdb's feeds are read here, not pushed; with `squash=n` every batch but the first waits n
 seconds after the request, or until the queue is half full.
 
-The owner polls it after `wake`, and at the moment `due_at`, whether or not something is queued by then. That moment is
-set by a request for a batch, and cleared when `items` has polled; nothing in between moves it.
+The owner polls it after `wake`, and at the moment `due_at`, even if nothing is queued by then. A request for a batch sets that
+moment, and `items` clears it after polling; nothing in between moves it.
 
 Thread safety: `wake` is called by any thread; everything else by the session's thread.
 """
@@ -30,7 +30,7 @@ EARLY_S: Final = 0.0005
 
 
 class Member:
-    """One feed of the union, or a sequence that ends."""
+    """One feed of the union, or a finite sequence."""
 
     def __init__(
         self, member: FeedMember, database: Database, wake: Callable[[], None], clock: Callable[[], float]
@@ -73,7 +73,7 @@ class Member:
         return session.reader(query, options, wake, clock, DeltaRequest)
 
     def events(self) -> Iterator[Any]:
-        """What there is now, one by one.
+        """The present events, one by one.
 
         Raises:
             The error that ends the feed.
@@ -82,7 +82,7 @@ class Member:
         if reader is None:
             yield from self._elements
             return
-        # One by one, because what is not taken can still be squashed or dropped.
+        # One by one, because the rest can still be squashed or dropped.
         while found := reader.poll(1):
             events = found if netting is None else netting.events(found[0])
             show = self._show
@@ -90,7 +90,7 @@ class Member:
 
     @property
     def is_finished(self) -> bool:
-        """Nothing more comes of what `events` has given to the end."""
+        """No events come after those of `events`."""
         return self.run.is_finished or self._reader is None or self._reader.is_finished
 
     def is_due(self, now: float) -> bool:
@@ -181,7 +181,7 @@ class OpenFeed:
 
     @property
     def due_at(self) -> float | None:
-        """The earliest moment, by the given clock, at which a member has waited long enough; None if none waits."""
+        """The earliest moment, by the given clock, at which a member has waited long enough; None if no member waits."""
         return min((member.due_at for member in self._members if member.due_at), default=None)
 
     def close(self) -> None:

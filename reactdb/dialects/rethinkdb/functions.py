@@ -1,8 +1,8 @@
 """Functions of a query: closures over its variables, and pure ones also as expressions.
 
-A function that only computes with its argument becomes an expression of reactdb: it is compiled, uses indexes, and is
-routed. A function that reads tables, or has terms that expressions lack, is evaluated term by term. Both give the same
-values. If an expression fails, the terms are evaluated again, because only that gives the path to the term at fault.
+A function of only its argument becomes an expression of reactdb: it is compiled, uses indexes, and is routed. A function that
+reads tables, or has terms without an expression, is evaluated term by term. Both give the same values. If an expression fails,
+the terms are evaluated again, because only that gives the path to the term at fault.
 
 Rule of this file: it evaluates no terms; the evaluator does.
 """
@@ -264,7 +264,7 @@ _CHANGING: Final = frozenset(
 
 
 def is_deterministic(term: Term) -> bool:
-    """Whether the term always gives the same value. `now` does, because it is one moment for the whole query."""
+    """Whether the term always has the same value. `now` has, because it is one moment for the whole query."""
     name = term.type.name
     if name in _CHANGING or (name == "uuid" and not term.arguments):
         return False

@@ -1,4 +1,4 @@
-"""Write hooks: a function of a table that is applied to every write of a driver.
+"""Write hooks: a table's function for every write of a driver.
 
 A hook is stored as its terms, in the hidden table `tables.HOOKS`. It does not apply to native writes.
 
@@ -57,7 +57,7 @@ def get_write_hook(call: TermCall) -> Any:
 
 
 def hook_document(native: Database, table: TableName) -> dict[str, Any] | None:
-    """The hook as `get_write_hook` and `config` show it: a binary that `set_write_hook` accepts, and its text."""
+    """The hook in `get_write_hook` and `config`: a binary for `set_write_hook`, and its text."""
     text = stored_text(native, table)
     if text is None:
         return None
@@ -91,7 +91,7 @@ def stored_text(native: Database, table: TableName) -> str | None:
 
 
 def unparsed(term: Term) -> Any:
-    """A term in the form that drivers send."""
+    """A term in the drivers' form."""
     if term.is_constant:
         return sendable_value(rendered(term.value))
     if term.type is VAR:

@@ -28,7 +28,7 @@ TERMINATED: Final = "Query terminated by the `rethinkdb.jobs` table."
 
 
 class JobHolder(Protocol):
-    """The session that carries out a job, as the job sees it."""
+    """A job's view of its session."""
 
     client: tuple[str, int]
     user: str
@@ -78,7 +78,7 @@ class Job:
         }
 
     def kill(self) -> None:
-        """End the job, if it is a stream. A query that is being evaluated cannot be stopped."""
+        """End the job, if it is a stream. A running query cannot be stopped."""
         session = self.session
         if session is not None:
             session.kill(self.token)

@@ -1,8 +1,8 @@
 """Netting: reduces the events of one commit on a limit feed to the difference between the list before and the list after.
 
 If a commit changes many documents, a limit feed also delivers documents that are in neither list: the successor of a deleted
-document that is deleted too, or an inserted one that others push out again. RethinkDB's drivers have no transactions to group
-such steps by, and its server compares the list only after a batch of writes.
+document that is deleted too, or an inserted document that others push out again. RethinkDB's drivers have no transactions to
+group such steps, and its server compares the list only after a batch of writes.
 
     by key       a commit is one step
     by an index  the same, but a document that is written twice begins a new step each time. RethinkDB goes document
@@ -10,9 +10,9 @@ such steps by, and its server compares the list only after a batch of writes.
 
 The list itself is not needed. If an event takes a value from a place that this step has not touched, the value was there before.
 
-What is left comes in the order in which the commit wrote, as a native feed delivers it. RethinkDB promises no order here.
+The remaining events come in the order of the commit's writes, as in a native feed. RethinkDB promises no order here.
 
-Rule of this file: it pairs and omits events, and every value that it delivers was in one of them.
+Rule of this file: it pairs and omits events, and invents no value.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def is_by_key(query: Query) -> bool:
 
 
 class DeltaRequest(Request):
-    """A Request whose events carry the delta that they were made from."""
+    """A Request with the delta of each event in the event."""
 
     __slots__ = ()
 
@@ -69,7 +69,7 @@ class Netting:
         self._is_by_key = is_by_key(query)
 
     def events(self, batch: list[Event]) -> Iterator[Event]:
-        """The events of one commit, or those that belong to none."""
+        """The events of one commit, or events without a commit."""
         if DELTA in batch[0]:
             yield from self._events([event[DELTA] for event in batch])
             return
@@ -84,7 +84,7 @@ class Netting:
             net = step if len({delta.seq for delta in step}) == 1 else self._net(step)
             kept = [delta for delta in net if self._has_offsets or not is_move(delta)]
             if not self._has_offsets and net is not step:
-                # A value may leave one place and come at another; a subscriber without offsets gets no event for that.
+                # A value may leave one place and enter at another; a subscriber without offsets gets no event for that.
                 old, new = net_sides(kept)
                 if max(len(old), len(new)) < len(kept):
                     kept = list(paired(old, new))
@@ -119,7 +119,7 @@ class Netting:
         ]
 
     def _name_of(self, value: Any) -> Hashable:
-        """A name by which the document can be recognised in the list; None if its value does not give one."""
+        """A name for recognising the document in the list; None if its value has no name."""
         key = value.get(self._primary_key) if isinstance(value, dict) else None
         return None if key is None else spelling(key)
 
@@ -135,7 +135,7 @@ class Netting:
 
 
 class ListSlot:
-    """One offset of the list. `value` is UNKNOWN until an event gives it. `moment`: as that of a `ListItem`."""
+    """One offset of the list. `value` is UNKNOWN until an event gives it. `moment`: as in a `ListItem`."""
 
     __slots__ = ("identity", "moment", "value")
 
@@ -152,7 +152,7 @@ class Replay:
         self._name_of = name_of
         self._before: list[ListSlot] = []
         self._now: list[ListSlot] = []
-        # Name -> identities of documents that left, so that one that comes back is recognised.
+        # Name -> identities of documents that left, so that a returning document is recognised.
         self._away: defaultdict[Hashable, list[Hashable]] = defaultdict(list)
 
     def lists(self, deltas: Sequence[Delta]) -> tuple[list[ListSlot], list[ListSlot]]:
@@ -170,7 +170,7 @@ class Replay:
         return self._before, self._now
 
     def _reach(self, length: int) -> None:
-        """Extend both lists with places that no delta has touched."""
+        """Extend both lists with untouched places."""
         while len(self._now) < length:
             place = ListSlot()
             self._before.append(place)

@@ -141,7 +141,7 @@ def as_expression(function: Function) -> Expression:
 
 
 class WalkedExpression(Expression):
-    """A function without an expression tree that is used as an expression. It equals only itself."""
+    """A function without an expression tree, in the place of an expression. It equals only itself."""
 
     __slots__ = ("_walk",)
 
@@ -301,7 +301,7 @@ def get_field(call: TermCall) -> Any:
 
 
 def field_of_each(call: TermCall, source: Sequence, name: str) -> Sequence:
-    """The field of each element that has it."""
+    """The field of each element with this field."""
     name_node = Constant(name)
     value = Call("bracket", (Row(), name_node))
     if source.query is not None:

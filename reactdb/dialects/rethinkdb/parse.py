@@ -1,4 +1,4 @@
-"""Parsing: turns the driver's JSON into a tree of terms, and refuses what is wrong whatever the database holds.
+"""Parsing: turns the driver's JSON into a tree of terms, and refuses mistakes that do not depend on the database.
 
     5, "a", null             a datum
     {"a": <term>}            an object
@@ -34,7 +34,7 @@ from reactdb.expression.registry import arity_sentence
 from reactdb.values.pseudotypes import REQL
 
 MAX_DEPTH: Final = 180
-"""Terms inside one another: evaluating one takes up to five Python frames a level."""
+"""The depth of nested terms: evaluation takes up to five Python frames a level."""
 
 
 def parse(data: Any, array_limit: int = 100_000) -> Term:
@@ -58,7 +58,7 @@ def _fail(message: str, path: Path) -> CompileError:
 
 
 class _Parser:
-    """Parses terms and tracks the scope: the variables, and the functions whose parameter `r.row` may mean."""
+    """Parses terms and tracks the scope: the variables, and the possible functions for `r.row`."""
 
     def __init__(self, array_limit: int) -> None:
         self.array_limit = array_limit
@@ -193,7 +193,7 @@ def is_plain(data: dict[str, Any]) -> bool:
                 return False
         elif not (kind is str or value is None or kind is bool):
             return False
-    # Also `=$reql_type$`, which is a spelling.
+    # Also `=$reql_type$`, an escaped name.
     return REQL not in "".join(data)
 
 

@@ -53,7 +53,7 @@ def printed(term: Term) -> str:
 
 
 def _chained(first: Term) -> str:
-    """The text of a term to which `.name()` can be appended."""
+    """The text of a term, ready for an appended `.name()`."""
     text = printed(first)
     return f"r.expr({text})" if first.type in (DATUM, MAKE_ARRAY, MAKE_OBJ) else text
 

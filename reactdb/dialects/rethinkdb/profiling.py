@@ -1,4 +1,4 @@
-"""Profiling: `run(profile=True)` adds to the answer which terms were evaluated, and how long each took.
+"""Profiling: `run(profile=True)` adds the evaluated terms, and the time of each, to the answer.
 
     [{"description": "Evaluating get.", "duration(ms)": 0.04, "sub_tasks": [...]}]
 
@@ -19,11 +19,11 @@ from reactdb.dialects.rethinkdb.evaluator import Evaluator, Scope
 from reactdb.dialects.rethinkdb.terms import DATUM, FUNC, VAR, Term
 
 MAX_TASKS: Final = 1_000
-"""A function that is walked for each document is evaluated as often; what comes after this many tasks is not listed."""
+"""The most listed tasks: a function may be evaluated once per document."""
 
 
 class Profiler(Evaluator):
-    """An Evaluator that records in `tasks` what it does, and how long that takes."""
+    """An Evaluator that records its work and the time in `tasks`."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -1,7 +1,7 @@
 """Terms: databases, tables, and selections from a table by key, by range and by condition.
 
-A selection from one table (or a union of such) stays one native query, so that it is read by the best access path, and can
-be watched.
+A selection from one table (or a union of such) stays one native query, so that it is read by the best access path, and can be
+watched.
 
 Rule of this file: handlers, and their helpers. A step that `changes` cannot follow leaves the reason in `refusal`.
 """

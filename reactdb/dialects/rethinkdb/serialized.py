@@ -26,7 +26,7 @@ from reactdb.errors import QueryError
 
 INDEX_PREFIX: Final = b"$reql_index_function$"
 HOOK_PREFIX: Final = b"$reql_write_hook_function$"
-# The versions of the format that are read: those of RethinkDB 2.2, 2.3 and 2.4.
+# The readable versions of the format: those of RethinkDB 2.2, 2.3 and 2.4.
 VERSIONS: Final = range(7, 10)
 # All versions that RethinkDB has ever used. The first byte distinguishes its functions from reactdb's.
 KNOWN_VERSIONS: Final = range(32)
@@ -134,7 +134,7 @@ def _function(reader: _FunctionReader) -> list[Any]:
 
 
 def sendable(term: list[Any]) -> Any:
-    """A stored term in the form that drivers send."""
+    """A stored term in the drivers' form."""
     number, *parts = term[:-1]
     if number == DATUM:
         return sendable_value(parts[0])
@@ -148,7 +148,7 @@ def sendable(term: list[Any]) -> Any:
 
 
 def sendable_value(value: Any) -> Any:
-    """A datum in the form that drivers send."""
+    """A datum in the drivers' form."""
     if isinstance(value, list):
         return [MAKE_ARRAY, [sendable_value(inner) for inner in value]]
     if isinstance(value, dict):

@@ -1,9 +1,9 @@
 """Session: one connection's queries, without the connection: frames in, frames out.
 
     START         evaluates a query, and answers with a value, the first batch of a stream, or an error
-    CONTINUE      asks for the next batch; a feed answers when it has one
+    CONTINUE      requests the next batch; a feed answers when it has a batch
     STOP          ends a stream
-    NOREPLY_WAIT  is answered when all queries without a reply are done, which they always are
+    NOREPLY_WAIT  is answered when all queries without a reply are done; they always are
     SERVER_INFO   is answered with the server's name and id
 
 Every request has exactly one response, with the token of the request.
@@ -11,8 +11,8 @@ Every request has exactly one response, with the token of the request.
 Every request may take `query_timeout_s` to evaluate and fill `query_bytes` of memory meanwhile: a query, and each further batch
 of a stream or a feed. A waiting feed evaluates nothing, so it may stay open without limit.
 
-Thread safety: `receive`, `poll` and `close` from one thread at a time; `cancel` from any. Feeds call `wake` from any thread;
-it only leaves a note and calls the given function. Rule of this file: no socket, no thread, no waiting.
+Thread safety: `receive`, `poll` and `close` from one thread at a time; `cancel` from any. Feeds call `wake` from any thread; it
+only leaves a note and calls the given function. Rule of this file: no socket, no thread, no waiting.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ MAX_STREAMS: Final = 10_000
 """Open streams of one connection. A feed costs about 10 kB."""
 
 MAX_ARRAY_LIMIT: Final = 10_000_000
-"""A client may raise `array_limit` up to here: what is in an array is in memory."""
+"""The highest `array_limit` of a client: an array is in memory."""
 
-# The options of `run`. Those that matter only to a cluster or to the driver are accepted and ignored.
+# The options of `run`. Options for a cluster or for the driver are accepted and ignored.
 RUN_OPTIONS: Final = frozenset(
     (
         "array_limit", "binary_format", "changefeed_queue_size", "db", "durability", "first_batch_scaledown_factor",
@@ -78,10 +78,10 @@ class Frame(NamedTuple):
 
 
 class OpenStream:
-    """A stream whose elements the driver has not read to the end.
+    """A stream that the driver has not read to the end.
 
     Attributes:
-        is_light: Its elements are stored documents, so that a batch takes no more time than writing their JSON.
+        is_light: Its elements are stored documents, so a batch only needs the time for their JSON.
     """
 
     __slots__ = ("array_limit", "elements", "feed", "is_light", "job", "kept", "max_rows", "requests")
@@ -94,15 +94,15 @@ class OpenStream:
         self.is_light = is_light
         self.max_rows = options.max_batch_rows or MAX_BATCH_ROWS
         self.array_limit = options.array_limit
-        # The number of requests that wait for a batch.
+        # The number of requests without a batch yet.
         self.requests = 0
-        # Events of a feed that did not fit into the last batch.
+        # Events of a feed without room in the last batch.
         self.kept: Iterator[Any] | None = None
         self.job: Job | None = None
 
     @property
     def due_at(self) -> float | None:
-        """The moment at which a requested batch is due; None if none is requested, or it need not wait."""
+        """The moment at which a requested batch is due; None if no batch is requested, or it need not wait."""
         return self.feed.due_at if self.feed is not None and self.requests else None
 
     def close(self) -> None:
@@ -126,8 +126,8 @@ class Session:
         query_bytes: int | None = None,
         crowd: Crowd | None = None,
     ) -> None:
-        """`wake`: called when `poll` may have something, from any thread and perhaps under the lock of a commit. `crowd`: the
-        sessions whose queries share the threads and the memory of a server; `query_bytes` needs it.
+        """`wake`: called when `poll` may have frames, from any thread and perhaps under the lock of a commit. `crowd`: the
+        sessions that share the threads and the memory of a server; `query_bytes` needs it.
 
         `client` and `user`: identify the client in the table of jobs.
         """
@@ -146,7 +146,7 @@ class Session:
         # Feeds with operators that compute something for each event.
         self._computing: set[int] = set()
         self._budget = Budget(query_timeout_s, clock, crowd, query_bytes)
-        # Token -> the moment at which this stream must be served even if nothing wakes it.
+        # Token -> the moment at which this stream must be served even without a wake.
         self._due: dict[int, float] = {}
         self.is_closed = False
 
@@ -154,7 +154,7 @@ class Session:
     # Requests
 
     def receive(self, token: int, body: bytes) -> list[Frame]:
-        """Carry out one request. Returns the responses that are available at once."""
+        """Execute one request. Returns the responses that are available at once."""
         try:
             request = _decoded(body)
             kind = request[0]
@@ -262,9 +262,7 @@ class Session:
 
     def _check_room(self) -> None:
         if len(self._streams) >= self._max_streams:
-            raise ResourceLimit(
-                f"This connection has {self._max_streams} open streams, which is as many as it can have."
-            )
+            raise ResourceLimit(f"This connection has {self._max_streams} open streams, which is the limit.")
 
     def _opened(self, token: int, value: Sequence, options: RunOptions) -> Frame:
         assert value.feed is not None
@@ -295,7 +293,7 @@ class Session:
         if stream is None:
             raise ClientError(f"Token {token} not in stream cache.")
         stream.close()
-        # Each request that waits for a batch gets a response, and so does the STOP.
+        # Each waiting request gets a response, and so does the STOP.
         return [response(token, {"t": SEQUENCE, "r": []}) for _ in range(stream.requests + 1)]
 
     # -----------------------------------------------------------------------------------------------------------
@@ -321,7 +319,7 @@ class Session:
 
     @property
     def wait_s(self) -> float | None:
-        """Seconds until `poll` may have something for which there is no `wake`; None if there is no such moment.
+        """Seconds until `poll` may have frames without any `wake`; None if there is no such moment.
 
         Any use of the session may change it, so the caller must ask again after each.
         """

@@ -1,4 +1,4 @@
-"""Storing: checks of keys, of index names and of documents that are to be written, with ReQL's error messages.
+"""Storing: checks of keys, of index names and of documents before a write, with ReQL's error messages.
 
 Rule of this file: helpers of the terms, and no handlers. It writes nothing.
 """
@@ -57,7 +57,7 @@ def primary_key(value: Any) -> bytes:
 
 
 def looked_up(value: Any) -> bytes:
-    """The bytes of the key for `get`, which also accepts `minval` and `maxval`, although no document has them as a key.
+    """The bytes of the key for `get`, which also accepts `minval` and `maxval`, although no document can have these keys.
 
     Raises:
         As `primary_key`.
@@ -148,7 +148,7 @@ def check_storable(value: Any) -> None:
 
 
 def check_arrays(value: Any) -> None:
-    """Check the length of arrays, which is bounded in stored documents whatever `array_limit` is."""
+    """Check the length of arrays. It is bounded in stored documents, for any `array_limit`."""
     if isinstance(value, list):
         if len(value) > MAX_ARRAY_ON_DISK:
             raise QueryError("Array too large for disk writes (limit 100,000 elements).")

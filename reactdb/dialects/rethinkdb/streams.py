@@ -1,7 +1,7 @@
-"""Streams: descriptions of feeds, and the operators that only ReQL has.
+"""Streams: descriptions of feeds, and operators that only ReQL has.
 
-The operators of `reactdb.steps` and of this file work on a table that is read and on a feed that never ends. A term that needs
-all elements at once is not an operator, and is refused on a feed.
+The operators of `reactdb.steps` and of this file work on a table's documents and on an endless feed. A term that needs all
+elements at once is not an operator, and is refused on a feed.
 
 Rule of this file: operators know nothing of terms; they get Python functions.
 """
@@ -21,11 +21,11 @@ SEQUENCE_FEED, ATOM_FEED, ORDER_BY_LIMIT_FEED, UNIONED_FEED, INCLUDES_STATES = 1
 
 @dataclass(frozen=True, slots=True)
 class FeedMember:
-    """One feed, or a sequence that ends, as a member of a union, with the operators for its elements.
+    """One feed, or a finite sequence, as a member of a union, with the operators for its elements.
 
     Attributes:
         query, options: For a feed: the query to watch, and options of `Selection.changes` by name.
-        elements: For a sequence that ends: returns its elements.
+        elements: For a finite sequence: returns its elements.
         squash_s: How many seconds the server waits before each batch but the first.
     """
 
@@ -38,7 +38,7 @@ class FeedMember:
 
 @dataclass(frozen=True, slots=True)
 class FeedPlan:
-    """The members of a feed, and the notes that tell the driver the kind of feed."""
+    """The members of a feed, and the notes that name the kind of feed for the driver."""
 
     members: tuple[FeedMember, ...]
     kind: int
@@ -50,7 +50,7 @@ class FeedPlan:
 
 
 def united(sequences: Iterable[tuple[Sequence, Callable[[], Iterator[Any]]]]) -> FeedPlan:
-    """The union of feeds and of sequences that end. Each feed sends its own states; they are not merged."""
+    """The union of feeds and of finite sequences. Each feed sends its own states; they are not merged."""
     members: list[FeedMember] = []
     kinds: set[int] = set()
     has_states = False
@@ -75,7 +75,7 @@ def united(sequences: Iterable[tuple[Sequence, Callable[[], Iterator[Any]]]]) ->
 
 
 class OffsetsOf:
-    """Gives the positions of the elements that pass a test."""
+    """Yields the positions of elements that pass a test."""
 
     is_finished = False
 
@@ -91,7 +91,7 @@ class OffsetsOf:
 
 
 class Fold:
-    """Feeds each element to an accumulator, and gives what the query emits for it."""
+    """Feeds each element to an accumulator, and yields the query's values for it."""
 
     is_finished = False
 

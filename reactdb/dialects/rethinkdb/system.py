@@ -1,17 +1,17 @@
-"""The computed tables of db("rethinkdb"), from which tools and scripts learn about the server and its tables.
+"""The computed tables of db("rethinkdb"), with data for tools and scripts about the server and its tables.
 
     db_config, table_config, table_status      databases and tables
     server_config, server_status               the only server
     jobs, stats, logs                          its activity; see `jobs`
     current_issues                             always empty, because problems are raised as errors
 
-They show what is known, and leave out what is not measured. They have everything that RethinkDB's own tools read:
-`rethinkdb-dump` begins with the version in `server_status`.
+They leave out everything that is not measured. They have everything that RethinkDB's own tools read: `rethinkdb-dump` begins with
+the version in `server_status`.
 
-`durability` and `write_acks` of a table's configuration can be set. They are kept in a hidden table, whose
-key is the table's name in the file, as for write hooks.
+`durability` and `write_acks` of a table's configuration can be set. They are kept in a hidden table, with the table's name in the
+file as the key, as for write hooks.
 
-Rule of this file: it makes the documents and keeps the settings. `configuring` decides what may be changed.
+Rule of this file: it makes the documents and keeps the settings. `configuring` decides about changes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from reactdb.dialects.rethinkdb.values import TableName
 from reactdb.session import session_of
 
 SERVER_NAME: Final = "reactdb"
-# RethinkDB's version, which its tools check before anything else.
+# RethinkDB's version. Its tools check this before anything else.
 SPOKEN_VERSION: Final = "2.4.4"
 
 
@@ -89,7 +89,7 @@ def database_config(native: NativeDatabase, name: str) -> dict[str, Any]:
 
 
 def table_config(native: NativeDatabase, table: TableName) -> dict[str, Any]:
-    """The document of `config()`, with the parts that make sense in one process."""
+    """The document of `config()`, without the parts for a cluster."""
     info = table_info(native, table)
     settings = SETTINGS.get(native, table) or {}
     return {

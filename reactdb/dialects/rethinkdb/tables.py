@@ -1,4 +1,4 @@
-"""Databases and tables: how names map to the file, and which of them exist.
+"""Databases and tables: the mapping of names to the file, and the lists of both.
 
 A table `x.y` of the file is the driver's db("x").table("y"); tables of `test` have plain names. A database exists if one of
 its tables does, or if `db_create` has put a document into the table `rethinkdb.db_config`; `test` always exists. Native
@@ -43,10 +43,9 @@ _SPACE: Final = UUID("6d3a91a2-2f0c-4c67-8f50-5b1f2f4a7c11")
 
 
 class TableNotes:
-    """What is kept of tables beside their documents: a hidden table of notes, whose key is the table's name in the file.
+    """Notes on tables, beside their documents: a hidden table whose key is the table's name in the file.
 
-    Before there were hidden tables the notes were in an ordinary one, `rethinkdb.NAME`. They are taken over when they are first
-    asked for.
+    Before there were hidden tables the notes were in an ordinary table, `rethinkdb.NAME`. They are moved at their first use.
     """
 
     def __init__(self, name: str) -> None:
@@ -54,7 +53,7 @@ class TableNotes:
         self._before = f"{SYSTEM}.{name}"
 
     def all(self, native: NativeDatabase) -> NativeTable | None:
-        """The table of notes; None where there is none yet."""
+        """The table of notes; None if it does not exist yet."""
         session = session_of(native)
         if session.known(self._before) is not None:
             if session.engine.read_only:

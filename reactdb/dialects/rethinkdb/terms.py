@@ -1,4 +1,4 @@
-"""The terms of ReQL: their numbers on the wire, how many arguments they take and which options.
+"""The terms of ReQL: their numbers on the wire, the number of their arguments, and their options.
 
 A term is `[number, [arguments], {options}]` in the driver's JSON. The numbers are public protocol and never change; only
 the table below has them.
@@ -44,7 +44,7 @@ class Term:
         value: The value of a `datum`.
         parameters: The ids of a `func`'s variables, or the id of a `var`.
         is_constant: Whether its value is known before anything runs.
-        has_args: Whether `args` is among its arguments, so that their number is known only when it is evaluated.
+        has_args: Whether `args` is among its arguments, so that their number is known only at evaluation.
     """
 
     __slots__ = ("arguments", "has_args", "is_constant", "options", "parameters", "path", "type", "value")

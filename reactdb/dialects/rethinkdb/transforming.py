@@ -1,7 +1,7 @@
 """Terms that turn sequences into sequences: `map` and similar ones, terms on the fields of each object, joins and unions.
 
-Rule of this file: handlers only. A term that looks at one element at a time becomes a native step or an operator; a term that
-needs all elements reads them.
+Rule of this file: handlers only. A term for one element at a time becomes a native step or an operator; a term that needs all
+elements reads them.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class SideBySide:
 
 
 def endless_elements(call: TermCall, place: int) -> Iterator[Any]:
-    """The elements of an argument, which may never end."""
+    """The elements of an argument, perhaps without an end."""
     value = call.values[place]
     if isinstance(value, Sequence) and value.is_endless:
         return call.evaluator.read(value)
@@ -128,7 +128,7 @@ def elements_of(call: TermCall, function: Function) -> Callable[[Any], Iterable[
     def elements(*values: Any) -> Iterator[Any]:
         found = function.value(*values)
         try:
-            # The elements are given one by one, because the reader may not need all of them.
+            # The elements are yielded one by one, because the reader may not need all of them.
             yield from call.evaluator.elements(found, function.body.path)
         except ReactDBError as error:
             if getattr(error, "reql_path", None) is None:
@@ -153,7 +153,7 @@ def expanded(
     elements: Callable[[Any], Iterable[Any]],
     refusal: tuple[str, Path | None],
 ) -> Sequence:
-    """The elements that a function returns for each element, in one sequence. `refusal`: why `changes` is not possible."""
+    """The elements of a function's results for each element, in one sequence. `refusal`: why `changes` is not possible."""
     found = source.through(lambda: Expand(elements), lambda: call.evaluator.read(source))
     return found if source.feed is not None else replace(found, refusal=refusal)
 
@@ -217,9 +217,9 @@ def emitting(call: TermCall, option: Term) -> Callable[..., list[Any]]:
 
 
 def whole_numbers() -> Iterator[int]:
-    """0, 1, 2, ... with a distant end, so that a filter that no number passes does not hold a thread for ever."""
+    """0, 1, 2, ... with a distant end, so that a filter without a match does not hold a thread for ever."""
     yield from paced(range(MAX_OF_ENDLESS))
-    raise ResourceLimit(f"Nobody has stopped asking an endless `range` after {MAX_OF_ENDLESS} elements.")
+    raise ResourceLimit(f"An endless `range` ends after {MAX_OF_ENDLESS} elements.")
 
 
 @handles("range")
@@ -236,7 +236,7 @@ def range_(call: TermCall) -> Any:
 
 
 def on_each_object(name: str) -> Callable[[TermCall], Any]:
-    """A term that is defined on objects and on sequences of them."""
+    """A term for objects and for sequences of objects."""
     operation = OPERATIONS[name]
 
     def handler(call: TermCall) -> Any:
@@ -307,7 +307,7 @@ def with_fields(call: TermCall) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Joins pair the elements of a sequence, one at a time, with those of another, so a feed can be joined too
+# Joins pair the elements of a sequence, one at a time, with elements of another, so a feed can be joined too
 
 
 @handles("inner_join")

@@ -74,20 +74,20 @@ MakeOperator = Callable[[], Operator]
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Elements, which are read when they are needed.
+    """Elements that are read when they are needed.
 
-    They come from one of three: `query` (a native query), `source` (a function that returns an iterator), or `feed`.
+    They have one of three origins: `query` (a native query), `source` (a function that returns an iterator), or `feed`.
 
     Attributes:
         kind: One of TABLE, TABLE_SLICE, SELECTION, ARRAY_SELECTION, STREAM.
-        path: The path of the term that made it.
-        table: The table of the documents, so that they can be written; None if they are not a table's.
+        path: The path of its term.
+        table: The table of the documents, so that they can be written; None without a table.
         operators: The operators for the elements of a feed.
-        refusal: Why `changes` is not possible: the message, and the path to blame (None: that of `changes`).
+        refusal: Why `changes` is not possible: the message, and the path to blame (None: the path of `changes`).
         is_ordered: Whether an index orders it.
         is_limited: Whether it has a limit.
         is_endless: Whether it never ends without being a feed.
-        origin: The term of the table that this was selected from.
+        origin: The term of the table from which this was selected.
         is_array: Whether it is really an array: without a table it becomes one (see `Evaluator.settled`), and the driver gets
             a selection as one array, not as a cursor.
         members: The sequences of a union.
@@ -114,7 +114,7 @@ class Sequence:
         return replace(self, query=self.query.then(step), kind=kind or self.kind, **changes)
 
     def refused(self, sentence: str, path: Path | None = None) -> Sequence:
-        """The sequence, marked so that `changes` fails; an earlier reason is kept."""
+        """The sequence with an error for `changes`; an earlier reason is kept."""
         return self if self.refusal is not None else replace(self, refusal=(sentence, path))
 
     def through(self, operator: MakeOperator, read: Callable[[], Iterator[Any]]) -> Sequence:
@@ -142,7 +142,7 @@ class Sequence:
 
 
 def when_asked(read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-    """What `read` gives. To begin reading may compute a first element, which a step that needs none does not ask for."""
+    """The elements of `read`. Its call is delayed, because it may compute a first element, and some steps need none."""
     yield from read()
 
 
@@ -153,7 +153,7 @@ def stream(
 
 
 def is_array(value: Any) -> bool:
-    """Whether the value is an array, or a selection of documents that really is one; its derivatives are arrays too."""
+    """Whether the value is an array, or a selection that is really an array; its derivatives are arrays too."""
     return isinstance(value, list) or (isinstance(value, Sequence) and value.is_array and value.feed is None)
 
 
@@ -162,7 +162,7 @@ class Single:
     """One document of a table.
 
     Attributes:
-        query: The query that selects it: `get`, or an order with a limit of one.
+        query: The query for it: `get`, or an order with a limit of one.
         key: The bytes of its primary key; None if the query finds it each time.
         read: Returns the document, or None.
         error: The error to raise when it is used.
@@ -230,7 +230,7 @@ def shown(value: Any) -> str:
 
 
 def cut(text: str, limit: int = 5_000) -> str:
-    """The text of a value, cut to the length that RethinkDB shows in error messages."""
+    """The text of a value, cut to RethinkDB's length for error messages."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 

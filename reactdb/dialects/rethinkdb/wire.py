@@ -1,17 +1,16 @@
-"""Values on the wire: JSON, with pseudotypes for what JSON does not have.
+"""Values on the wire: JSON, with pseudotypes for values that JSON lacks.
 
     TIME      {"$reql_type$": "TIME", "epoch_time": seconds, "timezone": "+hh:mm"}      a datetime
     BINARY    {"$reql_type$": "BINARY", "data": base64}                                bytes
-    GEOMETRY  stays the object that it is: it can be stored and read
+    GEOMETRY  stays an ordinary object: it can be stored and read
 
-Native values that RethinkDB lacks are written as the nearest type: a Decimal or a timedelta (in seconds) as a number, a
-UUID, a date, a time of day and a value of a registered type as text, and numbers that JSON cannot write as null. A datetime is
-cut to its millisecond, and its offset to the minute. Rounded up, the last moment of the year 9999 would be in the year 10000.
-A primary key of such a type is shown as a text that stands for it: see `keys`.
+Native values that RethinkDB lacks are written as the nearest type: a Decimal or a timedelta (in seconds) as a number, a UUID, a
+date, a time of day and a value of a registered type as text, and numbers that JSON lacks as null. A datetime is cut to its
+millisecond, and its offset to the minute. Rounded up, the last moment of the year 9999 would be in the year 10000.
+A primary key of such a type is shown as a text that stands for the key: see `keys`.
 
-A field of a plain object that is called `$reql_type$` is written as `=$reql_type$`, since drivers make a value of every object
-that has that field, and fail where it is none. One that is called `=$reql_type$`, `==$reql_type$` and so on gets one `=` more.
-Each is read back without one `=`.
+A field `$reql_type$` of a plain object is written as `=$reql_type$`, because drivers convert every object with that field, and
+fail if they cannot. The fields `=$reql_type$`, `==$reql_type$` and so on get a further `=`. Reading removes one `=`.
 
 Rule of this file: it only reads and writes values.
 """
@@ -40,14 +39,14 @@ from reactdb.values.respelling import Respelling
 from reactdb.values.scalars import EPOCH, microseconds_of
 from reactdb.values.value_types import text_of
 
-# ReQL's numbers are doubles, which do not hold every larger whole number exactly.
+# ReQL's numbers are doubles, and not every larger whole number is exact in a double.
 EXACT_INTEGERS: Final = 2**53
 
 MAX_ANSWER_VALUES: Final = 10_000_000
-"""Elements and fields of one value of an answer, all that are inside one another counted. About a gigabyte while it is made."""
+"""All nested elements and fields of one value of an answer. Such an answer takes about a gigabyte while it is made."""
 
 ENCODED_AT_ONCE: Final = 4_096
-"""Values that are handed to the encoder together: half a millisecond."""
+"""Values for one call of the encoder: half a millisecond."""
 
 
 def read_number(value: int | float) -> int | float:
@@ -105,14 +104,14 @@ _SPELLED: Final = re.compile(r"=+" + re.escape(REQL))
 
 
 def read_names(value: dict[str, Any]) -> dict[str, Any]:
-    """An object that a driver has sent, with the names of its fields as they are stored."""
+    """An object from a driver, with the stored names of its fields."""
     if REQL not in "".join(value):
         return value
     return {name[1:] if _SPELLED.fullmatch(name) else name: inner for name, inner in value.items()}
 
 
 def _spelled(name: str, document: Mapping[str, Any]) -> str:
-    """The name of a field as a driver is told it."""
+    """The name of a field for a driver."""
     if name == REQL:
         return name if document[REQL] == "GEOMETRY" else f"={name}"
     return f"={name}" if _SPELLED.fullmatch(name) else name
@@ -176,11 +175,11 @@ def _seconds(moment: datetime) -> int | float:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What comes back
+# Values that come back
 
 
 def is_exact(value: Any) -> bool:
-    """Whether a driver is shown a stored value, with all that is in it, as it is. False where that takes longer to tell."""
+    """Whether drivers see a stored value, with everything in it, unchanged. False if finding out takes longer."""
     kind = type(value)
     if kind is str or kind is bool or value is None or kind is bytes:
         return True
@@ -192,7 +191,7 @@ def is_exact(value: Any) -> bool:
 
 
 def _shown(value: Any) -> Any:
-    """What would be stored of a value that comes back as it is shown."""
+    """The stored form of a value that comes back as a driver saw it."""
     return _read_back(rendered(value))
 
 
@@ -208,7 +207,7 @@ def _read_back(value: Any) -> Any:
 
 
 def _sent(value: Any) -> Any:
-    """A value that a driver has sent, whose own times may be less exact than a millisecond."""
+    """A value from a driver, with its times rounded to milliseconds."""
     if isinstance(value, datetime):
         return _read_time(time_object(value, round(microseconds_of(value - EPOCH) / 1_000) / 1_000))
     if isinstance(value, dict):
@@ -230,9 +229,9 @@ def to_json(value: Any) -> bytes:
 
 
 def computed_json(value: Any) -> bytes:
-    """A value that a query has computed, as the bytes of a frame.
+    """A computed value of a query, as the bytes of a frame.
 
-    A variable can be used more than once, so a few terms can make a value that has the same array ten million times.
+    A variable can be used more than once, so a few terms can make a value with the same array ten million times.
 
     Raises:
         ResourceLimit: It has more than MAX_ANSWER_VALUES.
@@ -247,7 +246,7 @@ def computed_json(value: Any) -> bytes:
 
 
 def _left_of(left: int, value: Any) -> int:
-    """`left` minus the number of values in this one; negative as soon as there are too many."""
+    """`left` minus the number of values in this value; negative as soon as there are too many."""
     if isinstance(value, dict):
         value = value.values()
     elif isinstance(value, Grouped):

@@ -1,9 +1,9 @@
-"""Terms: writes. Each statement is one commit; a document that cannot be written is counted, and the others are written.
+"""Terms: writes. Each statement is one commit; a document with an error is counted, and the others are written.
 
 A native write differs: it raises, and writes nothing. The difference is a policy: `Counting` checks documents with ReQL's error
 messages, counts mistakes in `errors` and keeps the first message in `first_error`. `reactdb.writing` does the rest.
 
-Rule of this file: handlers, and the functions that they apply to one document.
+Rule of this file: handlers, and their functions for one document.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def return_changes(call: TermCall) -> bool | str:
 
 
 class Counting(Policy):
-    """A document that cannot be written is counted, and the others are written."""
+    """A document with an error is counted, and the others are written."""
 
     counts_errors = True
 
@@ -127,11 +127,11 @@ def carry_out(
     *,
     is_pure: bool,
 ) -> dict[str, Any]:
-    """Carry out one write statement as one commit. The query's limits apply to it, whichever thread carries it out.
+    """Execute one write statement as one commit. The query's limits apply to it, in any thread.
 
     Args:
         work: The statement's work; it also gets the table's write hook.
-        wanted: Which changes are returned.
+        wanted: Which changes to return.
         is_pure: The work reads no tables, so that it may join another thread's commit.
 
     Raises:
@@ -207,7 +207,7 @@ def change_each(
     *,
     is_pure: bool,
 ) -> dict[str, Any]:
-    """The statement that applies one function to each of these documents."""
+    """The statement for these documents, with one function for each."""
 
     def work(write: Write, hook: Hook | None) -> None:
         for key in keys:
@@ -257,7 +257,8 @@ def insert(call: TermCall) -> Any:
 
 
 def encoded_bodies(rows: list[tuple[bytes | None, Any]]) -> list[bytes] | None:
-    """The documents' bytes, encoded before the write lock is taken; None if one cannot be stored, or two have the same key."""
+    """The documents' bytes, encoded before the write lock is taken; None if a document cannot be stored, or two have the same
+    key."""
     keys = {key for key, _ in rows}
     if len(keys) < len(rows) or None in keys:
         return None
@@ -298,7 +299,7 @@ def prepared(document: Any, name: str, generated: list[str]) -> tuple[bytes | No
 
 
 def conflict_of(call: TermCall) -> Any:
-    """What happens if a key is taken: a word, or a function."""
+    """The treatment of an existing key: a word, or a function."""
     term = call.term.options.get("conflict")
     if term is None:
         return "error"
@@ -416,14 +417,14 @@ def update(call: TermCall) -> Any:
 
 
 def is_sent(call: TermCall) -> bool:
-    """Whether the second argument is what the client has sent, and not computed of a document."""
+    """Whether the second argument comes from the client, and is not computed from a document."""
     term = call.term.arguments[1]
     return term.type is not FUNC and not call.scope and is_deterministic(term)
 
 
 def kept(new: Any, old: Any) -> Any:
-    """A document that the client has sent, which may have read the old one: what ReQL cannot say of that stays as it is, where it
-    comes back as it was shown.
+    """A document from the client, perhaps computed from the old document: values that ReQL lacks stay unchanged if they come back
+    in the form that the client saw.
     """
     return restore(new, old, RESPELLING) if isinstance(old, dict) and isinstance(new, dict) else new
 
@@ -433,7 +434,7 @@ def kept_of(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def check_patch(value: Any) -> Any:
-    """The patch of an update, which must be an object or null; null changes nothing."""
+    """The patch of an update: an object or null; null changes nothing."""
     return {} if value is None else check_object(value)
 
 
@@ -458,7 +459,7 @@ def delete(call: TermCall) -> Any:
 
 
 def end_jobs(call: TermCall, selected: Single | Sequence) -> dict[str, Any]:
-    """End the queries whose rows in the table of jobs are deleted. A query among them ends only itself, as on a real server."""
+    """End the queries whose rows in the table of jobs are deleted. A query ends only itself, as on a real server."""
     documents = [selected.document()] if isinstance(selected, Single) else list(call.elements(0))
     jobs = jobs_of(call.evaluator.native)
     found = [job for job in map(jobs.named, (one["id"] for one in documents if one)) if job is not None]
@@ -472,14 +473,14 @@ def end_jobs(call: TermCall, selected: Single | Sequence) -> dict[str, Any]:
 
 @handles("for_each")
 def for_each(call: TermCall) -> Any:
-    """Carry out a write for each element and add up the answers: a write of documents, databases, tables or indexes."""
+    """Execute a write for each element and add up the answers: a write of documents, databases, tables or indexes."""
     value = call.values[1]
     limit, total, warnings = call.evaluator.options.array_limit, dict[str, Any](), set[str]()
     for element in call.elements(0):
         if isinstance(value, Function):
             found, path = value.value(element), value.body.path
         else:
-            # A write that is not a function was carried out once, before; its answer counts for each element.
+            # A write that is not a function was executed once, before; its answer counts for each element.
             found, path = value, call.paths[1]
         try:
             answers = call.evaluator.as_datum(found, path)

@@ -3,22 +3,22 @@
 application   couchdb(db), aidbox(db): the applications, to mount into a program's own; a request from its first byte to the
               answer's last
 serving       HTTPServer: applications on a port, by uvicorn
-client        who waits for an answer, and may go before
+client        the client of a request, who may disconnect early
 connections   one connection of uvicorn's, within limits
-speaking      what an application needs of the language that it speaks
-routing       CouchDB's: which function answers what
+speaking      the interface between an application and its dialect
+routing       CouchDB's routes
 databases, documents, attaching, changing, selecting, viewing    those functions
 request_parts, responses     a request and an answer, as those functions see them
-encodings     bodies that come compressed
+encodings     compressed bodies
 json_bodies   JSON of requests, decoded in pieces
-streaming, wrapped_rows, formats    `_changes` while time passes, what is pending, and its bytes
-resourcing    Aidbox's: which function answers what
+streaming, wrapped_rows, formats    `_changes` over time, pending changes, and the bytes
+resourcing    Aidbox's routes
 polling, event_streams, rendering    long polls, server-sent events, JSON and YAML
-waking        what waits for changes without a thread
-sessions, origins, limits    who may ask, from where, how much
-page          a page to look at it with
+waking        waiting for changes without a thread
+sessions, origins, limits    users, pages and limits
+page          a page to see the data
 
-Rule of this folder: HTTP. What a request means is in `reactdb.dialects`.
+Rule of this folder: HTTP. The meaning of a request is in `reactdb.dialects`.
 """
 
 from __future__ import annotations

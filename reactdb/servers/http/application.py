@@ -1,14 +1,14 @@
-"""HTTPApplication: the ASGI applications that answer the clients of a dialect: `couchdb(db)`, `aidbox(db)`.
+"""HTTPApplication: the ASGI applications for the clients of a dialect: `couchdb(db)`, `aidbox(db)`.
 
     app.mount("/db", reactdb.servers.http.couchdb(db))        inside of a Starlette or FastAPI program
     uvicorn.run(reactdb.servers.http.couchdb(db))             by itself
 
-A request is read and sent on the event loop, and carried out in one of a bounded number of threads. A feed that waits is only on
-the loop. What one request does wrong harms no other: it is answered with a status, and what nobody foresaw with 500. Whatever a
-thread does for a request, it does within the request's budget, which is cancelled when the client goes or the server stops.
+A request is read and sent on the event loop, and executed in one of a bounded number of threads. A waiting feed uses only the
+loop. An error in one request harms no other: it becomes a status, and an unforeseen exception becomes 500. A thread works within
+the request's budget, which is cancelled when the client disconnects or the server stops.
 
-Rule of this file: ASGI, limits and order of the checks. What a path means is in `routing` or `resourcing`, what a
-request means in the dialect.
+Rule of this file: ASGI, limits and order of the checks. The meaning of a path is in `routing` or `resourcing`, the meaning of a
+request in the dialect.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ __all__ = ["AidboxApplication", "CouchApplication", "HTTPApplication", "aidbox",
 T = TypeVar("T")
 
 IN_MEMORY_BYTES: Final = 1024 * 1024
-"""Of an attachment, or of a body that comes compressed; what is longer goes to a temporary file."""
+"""The part of an attachment, or of a compressed body, in memory; the rest goes to a temporary file."""
 
 GUESSES: Final = 2
-"""Passwords that are looked at at a time, where that takes 30 ms each. One that was right before takes none of these."""
+"""Passwords that are checked at a time, at 30 ms each. A known right password takes none of these."""
 
 MOST_DIGITS: Final = 18
-"""Of a header that is a number."""
+"""The digits of a header with a number."""
 
 MOST_STRANGER_BYTES: Final = 8 * 1024
-"""Of a request's body, where a stranger may ask. In the other protocols a message of the handshake has as much."""
+"""The bytes of a stranger's request body. In the other protocols a message of the handshake has as much."""
 
 logger = logging.getLogger(__name__)
 
@@ -81,17 +81,17 @@ def couchdb(
     """CouchDB's HTTP interface to a database, as an ASGI application.
 
     Args:
-        db: Its tables are CouchDB's databases. It stays open, and is closed by whoever opened it.
-        credentials: Who may ask. By default everybody may who reaches the server.
-        origins: Whose pages may read and write, such as `https://app.example.org`; `*` for all, which is the default without
-            `credentials`. With them, by default only pages of the server's own origin may.
-        hosts: The names in the header `Host` that are answered, beside those of the loopback; `*` for all, which is the default.
-            Name them where a browser reaches the server without `credentials`.
-        read_only: Refuse what would write, with 403.
+        db: Its tables are CouchDB's databases. The application does not close it.
+        credentials: The users with access. By default everybody who reaches the server has access.
+        origins: The origins whose pages may read and write, such as `https://app.example.org`; `*` for all, which is the default
+            without `credentials`. With them, by default only pages of the server's own origin may.
+        hosts: The accepted names in the header `Host`, beside the loopback's names; `*` for all, which is the default. Give names
+            if a browser reaches the server without `credentials`.
+        read_only: Refuse writes, with 403.
         limits: How much a client may use.
 
     Raises:
-        InvalidOption: An origin, a host or a limit is none.
+        InvalidOption: An origin, a host or a limit is wrong.
     """
     return mountable(CouchApplication(db, **_options(credentials, origins, hosts, read_only, limits)))
 
@@ -126,7 +126,7 @@ def _options(
 
 
 def mountable(application: HTTPApplication) -> Starlette:
-    """The application as one that others can mount; it closes it when they end."""
+    """The application in a form that others can mount; it is closed when they end."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -139,7 +139,7 @@ def mountable(application: HTTPApplication) -> Starlette:
 
 
 def mount(path: str, app: ASGIApp) -> Mount:
-    """The application below a path, with all ids in it: Starlette's pattern ends at a line's end, which an id may have."""
+    """The application below a path, with all ids in it: Starlette's pattern ends at a line's end, but an id may contain one."""
     made = Mount(path, app=app)
     made.path_regex = re.compile(made.path_regex.pattern, re.DOTALL)
     return made
@@ -149,7 +149,7 @@ class HTTPApplication:
     """See the head of this file, and `couchdb`.
 
     Attributes:
-        feed_count: Open feeds, and long polls that wait.
+        feed_count: Open feeds, and waiting long polls.
 
     Thread safety: all of it is called on one event loop.
     """
@@ -164,11 +164,11 @@ class HTTPApplication:
         limits: HTTPLimits | None = None,
         workers: Workers | None = None,
     ) -> None:
-        """`workers`: those of other servers on the loop, and its own by default; the others: see `couchdb`."""
+        """`workers`: the threads of other servers on the loop, or its own by default; the others: see `couchdb`."""
         self.limits = limits or HTTPLimits()
         self._speaker = speaker
         if origins is None:
-            # A browser adds by itself what proves a user: a cookie, or the password that was typed in before.
+            # A browser sends the user's credentials by itself: a cookie, or a password from an earlier prompt.
             origins = ("*",) if speaker.authenticator.is_open else ()
         self._origins = Origins(origins, ("*",) if hosts is None else hosts)
         self._read_only = read_only
@@ -176,10 +176,10 @@ class HTTPApplication:
         self._owns_workers = workers is None
         # Strangers may send any number of passwords; threads are left for the others.
         self._guesses = asyncio.Semaphore(GUESSES)
-        # What ends each open feed early.
+        # Ends each open feed early.
         self._open: set[Stream | LongPoll] = set()
         self._is_ending = False
-        # What ends each request early that a thread works for.
+        # Ends each request of a thread early.
         self._budgets: set[Budget] = set()
         self._is_stopped = False
 
@@ -188,15 +188,15 @@ class HTTPApplication:
         return len(self._open)
 
     def end_feeds(self) -> None:
-        """Let every open feed end, as if its time were over: before a server stops. A client that asks again on the connection
-        that it has is answered at once, too."""
+        """End every open feed as if its time were over, before a server stops. A later request on the same connection also gets
+        its answer at once."""
         self._is_ending = True
         for one in list(self._open):
             one.end()
 
     def cancel_requests(self) -> None:
-        """End every request that a thread works for, and all that are still to come: a server that stops has waited long enough.
-        A client that is still there is answered with 503."""
+        """End every request in a thread, and all later requests: a server that stops has waited long enough. The clients receive
+        503."""
         self._is_stopped = True
         for budget in list(self._budgets):
             budget.cancel()
@@ -209,7 +209,7 @@ class HTTPApplication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            # A WebSocket, for one, is refused in the way that the server has for it.
+            # Such as a WebSocket: it is refused in the server's own way.
             await Response(status_code=404)(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -231,10 +231,10 @@ class HTTPApplication:
             else:
                 await self._send(answer, answer_headers, scope["method"], client, send)
         except (ClientDisconnect, TimeoutError):
-            # Nobody is there to be told. A server that sees no end of the answer closes the connection.
+            # The client is gone. A server that sees no end of the answer closes the connection.
             logger.debug("a client has gone in the middle of a request")
         except RequestRefused as refused:
-            # The status was sent already, so all that the client can be told is that this answer is not whole.
+            # The status was sent already, so the client can only learn that this answer is incomplete.
             logger.info("an answer was cut off: %s", refused)
         finally:
             client.close()
@@ -269,7 +269,7 @@ class HTTPApplication:
                 request.scope.get("state", {}).get(ADMIT, nothing)()
             await self._read_body(request, asking, found, spools)
             if found.bodies is not Bodies.NONE or not has_body(headers):
-                # A body that nobody wants is not asked for.
+                # An unused body is not requested.
                 client.watch()
             is_login = found.is_public and found.bodies is not Bodies.NONE and not is_open
             async with self._guesses if is_login else nullcontext():
@@ -334,7 +334,7 @@ class HTTPApplication:
     def _most_bytes(self, found: Route) -> int:
         """How large a body may be, when it is unpacked."""
         if found.is_public and not self._speaker.authenticator.is_open:
-            # It is read before anybody has proved who they are: a name and a password.
+            # The server reads it before the user is authenticated: a name and a password.
             return min(MOST_STRANGER_BYTES, self.limits.body_bytes)
         return self.limits.attachment_bytes if found.bodies is Bodies.SPOOLED else self.limits.body_bytes
 
@@ -345,7 +345,7 @@ class HTTPApplication:
         if not isinstance(answer, Answer) and len(self._open) >= self.limits.feeds:
             if not isinstance(answer, Deferred):
                 await self._run(client, answer.close)
-            sentence = f"There are {self.limits.feeds} open feeds already, which is as many as there can be."
+            sentence = f"There are {self.limits.feeds} open feeds already, which is the limit."
             raise RequestRefused(503, "service_unavailable", sentence)
         return answer  # type: ignore[no-any-return]
 
@@ -356,7 +356,7 @@ class HTTPApplication:
             return self._speaker.call(found, asking)
 
     async def _run(self, client: RequestClient, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What the function gives, which is called in a thread, within the request's budget. Its time begins with each call.
+        """The result of the function, which runs in a thread, within the request's budget. Its time begins with each call.
 
         Raises:
             ClientDisconnect: The client has gone.
@@ -449,7 +449,7 @@ class HTTPApplication:
         """The answer of a long poll.
 
         Raises:
-            ClientDisconnect: Nobody waits for it any more.
+            ClientDisconnect: The client is gone.
         """
         client.watch()
         poll = LongPoll(deferred, partial(self._run, client))
@@ -463,7 +463,7 @@ class HTTPApplication:
     async def _until_gone(
         self, one: Stream | LongPoll, work: Coroutine[Any, Any, T], client: RequestClient
     ) -> T:
-        """What `work` gives.
+        """The result of `work`.
 
         Raises:
             ClientDisconnect: The client has gone before.
@@ -480,15 +480,15 @@ class HTTPApplication:
         await self._begin(send, 200, headers, stream.content_type)
         async for piece in stream.chunks():
             await self._push(send, piece)
-            # It is held by the connection now. A message without bytes waits until the client has taken all, and then the next
-            # are read: for a client that has stopped reading, nothing is made ahead.
+            # The connection holds the piece now. A message without bytes waits until the client has taken all. Only then the next
+            # rows are read, so nothing is made ahead for a client that does not read.
             del piece
             await self._push(send, b"")
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class CouchApplication(HTTPApplication):
-    """The application that answers CouchDB's clients."""
+    """The application for CouchDB's clients."""
 
     def __init__(self, db: Database, *, credentials: Credentials | None = None, **options: Any) -> None:
         """`options`: as of HTTPApplication."""
@@ -498,7 +498,7 @@ class CouchApplication(HTTPApplication):
 
 
 class AidboxApplication(HTTPApplication):
-    """The application that answers Aidbox's clients."""
+    """The application for Aidbox's clients."""
 
     def __init__(self, db: Database, *, credentials: Credentials | None = None, **options: Any) -> None:
         """`options`: as of HTTPApplication."""
@@ -506,7 +506,7 @@ class AidboxApplication(HTTPApplication):
 
 
 def _spool(spools: list[IO[bytes]]) -> IO[bytes]:
-    """A temporary file, which is closed with the request."""
+    """A temporary file that is closed with the request."""
     made = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115
     spools.append(made)
     return made
@@ -518,7 +518,7 @@ def has_body(headers: Mapping[str, str]) -> bool:
 
 
 def within(budget: Budget, function: Callable[..., T], *arguments: Any) -> T:
-    """What the function gives, called within a budget. In a thread.
+    """The result of the function, called within a budget. In a thread.
 
     Raises:
         Stopped: The budget is spent, or was cancelled.
@@ -535,4 +535,4 @@ def within(budget: Budget, function: Callable[..., T], *arguments: Any) -> T:
 
 
 def nothing() -> None:
-    """What another server than ours does when a client is let in."""
+    """The hook for another server than ours when a client is authenticated."""

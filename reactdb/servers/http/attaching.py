@@ -47,7 +47,7 @@ def read(database: CouchDatabase, id: str, name: str, asking: Asking) -> Answer:
         "etag": etag,
         "accept-ranges": "bytes",
         "content-length": str(end - begin),
-        # A page that somebody has stored must not run with the rights of this server's own page.
+        # A stored page must not run with the rights of this server's own page.
         "content-security-policy": "sandbox",
     }
     is_part = (begin, end) != (0, length)
@@ -58,7 +58,7 @@ def read(database: CouchDatabase, id: str, name: str, asking: Asking) -> Answer:
 
 
 def _range(asking: Asking, length: int) -> tuple[int, int]:
-    """The stretch that the header `Range` asks for; all of it where there is none, or one that is not understood.
+    """The range of the header `Range`; everything if it is missing or not understood.
 
     Raises:
         CouchError: 416, it lies behind the end.
@@ -102,15 +102,15 @@ def delete(database: CouchDatabase, id: str, name: str, rev: str | None) -> Answ
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# A document that comes with its attachments
+# Receiving a document with its attachments
 
 
 def received(asking: Asking) -> tuple[Any, dict[str, IO[bytes]]]:
-    """The document of a `multipart/related` body, and the bytes of the attachments in it that say `follows`.
+    """The document of a `multipart/related` body, and the bytes of its attachments with `follows`.
 
     Raises:
-        CouchError: 400, the parts are not those that the document names.
-        RequestRefused: 413, the document itself is larger than JSON may be.
+        CouchError: 400, the parts do not match the document's attachments.
+        RequestRefused: 413, the document itself is larger than the limit of JSON.
     """
     assert asking.spool is not None
     parts = parts_in(asking.spool, boundary_of(asking.headers["content-type"]))
@@ -144,7 +144,7 @@ def _file_name(part: BodyPart) -> str | None:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Documents that are sent with their attachments
+# Sending documents with their attachments
 
 
 def document_parts(
@@ -154,7 +154,7 @@ def document_parts(
     with_revisions: bool,
     etag: str | None,
 ) -> Answer:
-    """One document, with its attachments that are newer than `since` as `multipart/related`; where there are none, as JSON."""
+    """One document, as `multipart/related` with its attachments newer than `since`; as JSON if there are none."""
     following = _following(document, list(map(parse_rev, since or ())))
     if not with_revisions:
         del document["_revisions"]
@@ -168,7 +168,7 @@ def document_parts(
 def revision_parts(
     database: CouchDatabase, found: list[dict[str, Any]], since: list[str] | None, with_revisions: bool
 ) -> Answer:
-    """Several revisions of a document as `multipart/mixed`; with the attachments that are newer than `since`."""
+    """Several revisions of a document as `multipart/mixed`; with the attachments newer than `since`."""
     return _mixed(_revision_bodies(database, found, list(map(parse_rev, since or ())), with_revisions))
 
 
@@ -214,7 +214,7 @@ def _revision_bodies(
 
 
 def _following(document: dict[str, Any], since: list[Rev]) -> list[str]:
-    """The names of the attachments that are newer than every revision of `since` that the document descends from."""
+    """The names of the attachments newer than every ancestor of the document in `since`."""
     known = path_shown(document["_revisions"]).newest_of(since) or 0
     return [name for name, stub in document.get("_attachments", {}).items() if stub["revpos"] > known]
 

@@ -35,7 +35,7 @@ INTEGER: Final = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
 @dataclass(slots=True)
 class OpenedFeed:
-    """The answer to a request that is streamed: the rows, and how they are waited for."""
+    """A streamed answer: the rows, and the rules of waiting for them."""
 
     rows: ToldRows
     waiting: Waiting
@@ -49,7 +49,7 @@ class OpenedFeed:
 
 
 def changes(database: CouchDatabase, asking: Asking, counts: Counts) -> Answer | OpenedFeed:
-    """`counts`: what was found out already, of all databases of the file.
+    """`counts`: earlier counts for all databases of the file.
 
     Raises:
         CouchError: As CouchDB refuses the parameters.
@@ -75,7 +75,7 @@ def changes(database: CouchDatabase, asking: Asking, counts: Counts) -> Answer |
     elif chosen is None and not (request.descending or request.until or request.deletions_after):
         rows = Paged(rows, database, request.since, newest, counts)
     elif not isinstance(chosen, (SelectorFilter, type(None))):
-        # A function that fails is told with a status, which is sent before the first row.
+        # An error of a function becomes a status, if it comes before the first row.
         rows = Begun(rows, FIRST_DOCUMENTS)
     if chosen is None and waiting.is_short:
         with closing(rows):
@@ -84,7 +84,7 @@ def changes(database: CouchDatabase, asking: Asking, counts: Counts) -> Answer |
 
 
 def updates(couch: Couch, asking: Asking) -> Answer | OpenedFeed:
-    """`_db_updates`, which has the parameters of `_changes` that are not about documents.
+    """`_db_updates`, with the parameters of `_changes` that are not about documents.
 
     Raises:
         CouchError: As CouchDB refuses the parameters.
@@ -146,7 +146,7 @@ def _limit(asking: Asking) -> int | None:
 
 
 def _heartbeats(asking: Asking) -> tuple[float | None, bool]:
-    """Seconds between two heartbeats, and whether these tell the position."""
+    """Seconds between two heartbeats, and whether these contain the position."""
     heartbeat_s = _heartbeat(asking, "heartbeat")
     said = asking.text("heartbeat_seq")
     if said in (None, "false"):
@@ -170,7 +170,7 @@ def _heartbeat(asking: Asking, name: str) -> float | None:
 
 
 def _filter(database: CouchDatabase, asking: Asking, body: dict[str, Any]) -> DocumentFilter | None:
-    # A function sees the names as they were written; those that mean something here are the same in upper and lower case.
+    # A function sees the names unchanged; for the parameters of this server upper and lower case are equal.
     query = dict(asking.query)
     query.update({name: value for name in IN_FILTERS if (value := asking.text(name)) is not None})
     return filter_of(database, query, body if asking.method == "POST" else None)

@@ -1,11 +1,11 @@
-"""RequestClient: who waits for the answer to one request. When it goes, what is still done for it ends.
+"""RequestClient: the client of one request. When it disconnects, the work for it ends.
 
     client = RequestClient(receive, budget)
-    client.watch()                       from here on it is noticed when the client goes; the budget is cancelled then
-    await client.until_gone(work)        what `work` gives, unless the client goes first
+    client.watch()                       from here on a disconnect is noticed; it cancels the budget
+    await client.until_gone(work)        the result of `work`, unless the client disconnects first
     client.close()
 
-Rule of this file: it is called on the loop, and knows nothing of what is done.
+Rule of this file: it is called on the loop, and does not know the work.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RequestClient:
     """See the head of this file.
 
     Attributes:
-        budget: The limits of the request. All threads that do something for it spend this.
+        budget: The limits of the request. All threads that work for it spend this.
         is_gone: The client has disconnected.
     """
 
@@ -68,7 +68,7 @@ class RequestClient:
                 await asyncio.wait((working,))
 
     def close(self) -> None:
-        """The request is over, however it ended. A thread that still works for it ends soon."""
+        """The request is over. A thread that still works for it ends soon."""
         self.budget.cancel()
         if self._leaving is not None:
             self._leaving.cancel()

@@ -1,11 +1,12 @@
-"""HTTPConnection: one connection of an HTTP client: uvicorn's protocol, with the limits that it does not have.
+"""HTTPConnection: one connection of an HTTP client: uvicorn's protocol, with limits that uvicorn lacks.
 
-    places      it is a stranger until a request of it was let in; see `reactdb.servers.places`. Where there is no place, 503
-    time        `head_s` from connecting to the end of the first request's head, the handshake of TLS included; the same from
-                the first byte of a later request; between them `idle_s`; `write_s` to read what is sent
-    size        `head_bytes` of the request line and the headers together, in whichever pieces they come: 431
+    places      the client is a stranger until the application accepts a request; see `reactdb.servers.places`. Without a place,
+                503
+    time        `head_s` from connecting to the end of the first request's head, with the handshake of TLS; the same from the
+                first byte of a later request; between them `idle_s`; `write_s` to read an answer
+    size        `head_bytes` of the request line and the headers together, in any number of pieces: 431
 
-uvicorn reads requests with httptools where that is installed, and with h11 otherwise. Both have a subclass here.
+uvicorn parses requests with httptools if it is installed, and with h11 otherwise. Both have a subclass here.
 
 Rule of this file: connections, no requests. All of it is called on the loop.
 """
@@ -35,15 +36,15 @@ except ImportError:
 __all__ = ["HTTPConnection", "LimitedConnection", "Port", "bound_heads"]
 
 PIECE_BYTES: Final = 4 * 1024
-"""What is parsed at a time before a request is carried out, so that a head is refused soon after it is too long."""
+"""Bytes to parse at a time before a request is executed, so that a head is refused soon after it is too long."""
 CLOSING_S: Final = 5.0
-"""How long a refused client may take to read why, and to stop sending."""
+"""How long a refused client may take to read the answer, and to stop sending."""
 HEAD_TOO_LONG: Final = "The request line and the headers are too long: at most {} bytes together."
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """What all connections of one port have."""
+    """The common data of all connections of one port."""
 
     places: Places
     limits: HTTPLimits
@@ -51,7 +52,7 @@ class Port:
 
 
 class LimitedConnection:
-    """What both subclasses have: see the head of this file. It stands before one of uvicorn's protocols."""
+    """The common part of both subclasses: see the head of this file. It comes before one of uvicorn's protocols in the bases."""
 
     # Of uvicorn's protocols.
     loop: asyncio.AbstractEventLoop
@@ -59,11 +60,11 @@ class LimitedConnection:
     cycle: Any
     app_state: dict[str, Any]
     timeout_keep_alive_task: asyncio.TimerHandle | None
-    # What asyncio has made of the socket, under TLS.
+    # asyncio's transport for the socket, under TLS.
     _raw: asyncio.Transport
 
     def __init__(self, port: Port, **options: Any) -> None:
-        """`options`: what uvicorn gives its protocols."""
+        """`options`: uvicorn's arguments for its protocols."""
         super().__init__(**options)
         self.app_state = {**self.app_state, ADMIT: self._admit}
         self._port = port
@@ -85,7 +86,7 @@ class LimitedConnection:
         assert isinstance(transport, asyncio.Transport)
         self._raw = self._connected = transport
         if self._port.places.is_closed:
-            # uvicorn has told its connections to end, and would wait for this one.
+            # uvicorn has asked its connections to end, and would wait for this one.
             transport.abort()
             return
         if not self._port.places.enter(self):
@@ -106,7 +107,7 @@ class LimitedConnection:
                 tls,
                 server_side=True,
                 ssl_handshake_timeout=self._limits.head_s,
-                # What was written before the end may still have to be read.
+                # Bytes that were written before the end may still have to be read.
                 ssl_shutdown_timeout=self._limits.write_s,
             )
         except (OSError, asyncio.CancelledError):
@@ -114,7 +115,7 @@ class LimitedConnection:
             self.connection_lost(None)
             return
         if encrypted is None or encrypted.is_closing() or self._is_lost:
-            # The connection was aborted meanwhile, of which asyncio tells nobody in the middle of a handshake.
+            # The connection was aborted meanwhile. During a handshake asyncio does not report that.
             self.connection_lost(None)
             return
         self._open(encrypted)
@@ -123,8 +124,8 @@ class LimitedConnection:
         self._connected = transport
         self._is_open = True
         super().connection_made(transport)  # type: ignore[misc]
-        # uvicorn would hold 64 KiB for a client that does not read, beside the message that it is sending. The limit is not 0,
-        # because over TLS asyncio pauses at it, and in the clear above it.
+        # uvicorn would hold 64 KiB for a client that does not read, beside the current message. The limit is not 0, because over
+        # TLS asyncio pauses at the limit, and without TLS above it.
         transport.set_write_buffer_limits(high=1, low=0)
         if self._early:
             self.data_received(self._early)
@@ -133,7 +134,7 @@ class LimitedConnection:
     def _turn_away(self, transport: asyncio.Transport) -> None:
         if self._port.tls is None:
             most = self._port.places.most
-            sentence = f"There are {most} connections already, which is as many as there can be."
+            sentence = f"There are {most} connections already, which is the limit."
             transport.write(answer_bytes(HTTPStatus.SERVICE_UNAVAILABLE, sentence))
         transport.close()
 
@@ -147,7 +148,7 @@ class LimitedConnection:
 
     @property
     def _is_busy(self) -> bool:
-        """Whether a request is carried out, of which at least the head has come."""
+        """Whether a request is in progress, with at least its head received."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
@@ -155,7 +156,7 @@ class LimitedConnection:
             # It is read away, because a reset would take the answer from the client.
             return
         if not self._is_open:
-            # The client has sent this right behind its TLS handshake, whose end `_open_tls` is about to hear of.
+            # The client sent these bytes directly after its TLS handshake, before `_open_tls` knows of the handshake's end.
             self._early += data
             return
         self._port.places.touch(self)
@@ -170,7 +171,7 @@ class LimitedConnection:
         super().data_received(data)  # type: ignore[misc]
 
     def _watch(self) -> None:
-        """A request has to come in time; from the end of its head on it is the application that watches."""
+        """A request has to arrive in time; after the end of its head the application has its own limits."""
         if self._is_refused:
             return
         if self._is_busy:
@@ -183,11 +184,11 @@ class LimitedConnection:
         if not self._is_busy:
             self._port.places.rest(self)
         if self._write_timer is None and self._count_unread():
-            # Over TLS asyncio does not pause a writer for what waits under it.
+            # Over TLS asyncio does not pause a writer for the bytes that wait under it.
             self._watch_reading()
 
     def timeout_keep_alive_handler(self) -> None:
-        """The connection was silent for `idle_s`. A client that still reads its answer is given more."""
+        """The connection was silent for `idle_s`. A client that still reads its answer gets more time."""
         if self._count_unread():
             self.timeout_keep_alive_task = self.loop.call_later(
                 self._limits.idle_s, self.timeout_keep_alive_handler
@@ -241,7 +242,7 @@ class LimitedConnection:
         super().resume_writing()  # type: ignore[misc]
 
     def _count_unread(self) -> int:
-        """The bytes that were written and that the system has not taken."""
+        """The written bytes that the system has not taken."""
         count = self.transport.get_write_buffer_size()
         return count if self._raw is self.transport else count + self._raw.get_write_buffer_size()
 
@@ -292,7 +293,7 @@ class LimitedConnection:
 
 
 class H11Connection(LimitedConnection, H11Protocol):
-    """h11 counts what is no whole head yet; `h11_max_incomplete_event_size` is `head_bytes`."""
+    """h11 counts the bytes of an incomplete head; `h11_max_incomplete_event_size` is `head_bytes`."""
 
     def _is_head_too_long(self) -> bool:
         return len(self.conn.trailing_data[0]) > self._limits.head_bytes
@@ -301,8 +302,8 @@ class H11Connection(LimitedConnection, H11Protocol):
 if HttpToolsProtocol is not None:
 
     class HttpToolsConnection(LimitedConnection, HttpToolsProtocol):
-        """httptools has no limit of its own. What it takes without coming to a body or an end is counted here, and headers with
-        those that stand behind a body."""
+        """httptools has no limit of its own. This class counts the bytes before a body or an end, and headers together with
+        trailers behind a body."""
 
         def __init__(self, port: Port, **options: Any) -> None:
             super().__init__(port, **options)
@@ -347,7 +348,7 @@ HTTPConnection: Callable[..., Any] = H11Connection if HttpToolsProtocol is None 
 
 
 def answer_bytes(status: HTTPStatus, sentence: str) -> bytes:
-    """An answer with which the connection ends."""
+    """The last answer before the connection ends."""
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\n"
         f"content-type: text/plain; charset=utf-8\r\ncontent-length: {len(sentence.encode())}\r\nconnection: close\r\n\r\n"
@@ -356,8 +357,8 @@ def answer_bytes(status: HTTPStatus, sentence: str) -> bytes:
 
 
 def bound_heads(application: ASGIApp, most: int) -> ASGIApp:
-    """The application, for requests whose request line and headers have at most `most` bytes. A parser gives a head that has come
-    at once as a whole, however long it is."""
+    """The application, for requests whose request line and headers have at most `most` bytes. A parser passes on a head of any
+    length if it arrives at once."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and head_bytes_of(scope) > most:

@@ -1,8 +1,8 @@
-"""What a client asks of a whole database: to make, describe and delete it, and everything that is about many documents.
+"""Requests for a whole database: make, describe and delete it, and requests for many documents.
 
 Each function answers one method of one path; `routing` has the list.
 
-Rule of this file: it reads requests and writes answers. What they mean is in the dialect.
+Rule of this file: it parses requests and renders answers. Their meaning is in the dialect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reactdb.servers.http.request_parts import Asking
 from reactdb.servers.http.responses import JSON, Answer, encoded, ok, rows_of
 
 NOT_A_DOCUMENT: Final = "Document must be a JSON object"
-# Parameters that say how a single revision is read mean nothing where many are.
+# Parameters for a single revision mean nothing for many.
 NOT_IN_BULK_GET: Final = ("rev", "open_revs", "atts_since", "w", "new_edits")
 KEYS_AND_BOUNDS: Final = "`keys` is incompatible with `key`, `start_key` and `end_key`"
 DELETE_WITH_REV: Final = (
@@ -45,7 +45,7 @@ def info(database: CouchDatabase, asking: Asking) -> Answer:
 
 
 def post(database: CouchDatabase, asking: Asking) -> Answer:
-    """A document whose id the server may choose."""
+    """A document with an optional id: the server may choose it."""
     asking.must_be_json()
     document = asking.json()
     if not isinstance(document, dict):
@@ -172,12 +172,12 @@ def listed(found: dict[str, Any]) -> Answer:
 
 
 def results(found: Sequence[Mapping[str, Any]]) -> Answer:
-    """The answers to several queries, as CouchDB tells them together."""
+    """The answers to several queries, in CouchDB's common form."""
     return rows_of('{"results":[', found)
 
 
 def list_options(asking: Asking) -> dict[str, Any]:
-    """What a list of rows is asked for with; of `startkey`, `endkey` and `keys`, those that are given."""
+    """The arguments of a list of rows; `startkey`, `endkey` and `keys` only if the request has them."""
     options: dict[str, Any] = {
         "inclusive_end": asking.strict_boolean("inclusive_end", True),
         "descending": asking.strict_boolean("descending"),
@@ -205,7 +205,7 @@ def list_options(asking: Asking) -> dict[str, Any]:
 
 
 def _bound(value: Any) -> Any:
-    """A bound of a range of ids. None stands for no bound; null is below every id, as false is."""
+    """A bound of a range of ids. None means no bound; null is below every id, as false is."""
     return False if value is None else value
 
 

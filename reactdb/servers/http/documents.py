@@ -1,6 +1,6 @@
-"""Single documents: to read, write and delete one, `_design/` and `_local/` ones included.
+"""Single documents: read, write and delete them, also `_design/` and `_local/` documents.
 
-Rule of this file: it reads requests and writes answers. What they mean is in the dialect.
+Rule of this file: it parses requests and renders answers. Their meaning is in the dialect.
 """
 
 from __future__ import annotations
@@ -95,16 +95,16 @@ def write(database: CouchDatabase, id: str, asking: Asking) -> Answer:
 
 
 def _parts(id: str) -> list[str]:
-    """The parts of a document's path: the slash of `_design/x` is one of the path."""
+    """The parts of a document's path: the slash in `_design/x` separates two parts."""
     prefix, slash, name = id.partition("/")
     return [prefix, name] if slash and prefix == "_design" else [id]
 
 
 def given_rev(asking: Asking, in_body: Any = None) -> str | None:
-    """The revision that a write is based on, from the URL or the header `If-Match`.
+    """The base revision of a write, from the URL or the header `If-Match`.
 
     Raises:
-        CouchError: 400, two of them that differ.
+        CouchError: 400, two different revisions.
     """
     in_url, header = asking.text("rev"), asking.headers.get("if-match")
     in_header = None if header is None else header.strip().removeprefix("W/").strip('"')
@@ -124,7 +124,7 @@ def delete(database: CouchDatabase, id: str, asking: Asking) -> Answer:
 
 
 def copy(database: CouchDatabase, id: str, asking: Asking) -> Answer:
-    """COPY, to the id and perhaps the revision that the header `Destination` names."""
+    """COPY, to the id and perhaps the revision in the header `Destination`."""
     destination = asking.headers.get("destination")
     if destination is None:
         raise CouchError(400, "bad_request", "Destination header is mandatory for COPY.")
@@ -139,7 +139,7 @@ def copy(database: CouchDatabase, id: str, asking: Asking) -> Answer:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Documents that stay here
+# Local documents
 
 
 def read_local(database: CouchDatabase, id: str, asking: Asking) -> Answer:

@@ -1,11 +1,11 @@
-"""Encodings: the bodies of requests that come compressed, with `Content-Encoding: gzip`.
+"""Encodings: compressed bodies of requests, with `Content-Encoding: gzip`.
 
     is_packed(headers)         whether the body has to be unpacked
-    most_packed(most)          how many bytes a body may have as it comes, so that `most` can be in it
-    unpack(asking, most)       the body as it was before it was compressed
+    most_packed(most)          how many bytes a compressed body may have if it unpacks to `most`
+    unpack(asking, most)       replaces the body by the unpacked body
 
-A body is unpacked in the thread that carries the request out, and counted while it is. One of a few kilobytes that would become
-gigabytes is refused as soon as it is too large, and only as many bodies are unpacked at a time as requests are carried out.
+A body is unpacked and counted in the thread that executes the request. If a few kilobytes would become gigabytes, the body is
+refused as soon as it is too large, and only as many bodies are unpacked at a time as requests are executed.
 
 Rule of this file: bytes in, bytes out, for every dialect.
 """
@@ -39,12 +39,12 @@ def is_packed(headers: Mapping[str, str]) -> bool:
 
 
 def most_packed(most: int) -> int:
-    """What does not become smaller grows by a few bytes in each block, and has gzip's head and its end."""
+    """Incompressible data grows by a few bytes in each block, and has gzip's head and its end."""
     return most + most // 1_024 + 1_024
 
 
 def unpack(asking: Asking, most: int) -> None:
-    """Put what was compressed in the place of the body. A body without any byte stays one.
+    """Replace a compressed body by the unpacked body. An empty body stays empty.
 
     Raises:
         RequestRefused: 400, it is not gzip, or cut off; 413, it has more than `most` bytes.

@@ -1,12 +1,12 @@
-"""EventStream: the changes of a type as server-sent events, one for each answer of `$changes`.
+"""EventStream: the changes of a type as server-sent events, one per answer of `$changes`.
 
     id: 7
     data: {"version": 7, "changes": [...]}
 
-The id is the version to go on from: a browser that reconnects sends it as `Last-Event-ID`. What there is to tell is read when the
-client has taken what came before, so a client that stops reading costs one page and goes on from the log.
+The id is the version to continue from: a browser that reconnects sends it as `Last-Event-ID`. A page is read when the client has
+taken the page before, so a client that stops reading costs one page and continues from the log.
 
-Rule of this file: when something is said. What is said is the dialect's.
+Rule of this file: the time of each event. The dialect has the content.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class OpenedEvents:
         return EventStream(self, run)
 
     def close(self) -> None:
-        """The stream closes what it watches."""
+        """The stream closes its subscription."""
 
 
 class EventStream(LoopWaiter):
@@ -73,7 +73,7 @@ class EventStream(LoopWaiter):
             return
         since = opened.since
         try:
-            # A client sees that it is heard.
+            # The client sees that the server works.
             yield b":\n\n"
             while True:
                 self._changed.clear()
@@ -82,7 +82,7 @@ class EventStream(LoopWaiter):
                 try:
                     page: VersionedPage | None = await self._run(opened.page, since)
                 except AidboxError as error:
-                    # Such as history that is gone: the client has to read the resources anew.
+                    # Such as lost history: the client has to read the resources again.
                     yield _event("error", error.outcome)
                     return
                 if page is not None:
@@ -95,7 +95,7 @@ class EventStream(LoopWaiter):
                     async with asyncio.timeout(HEARTBEAT_S):
                         await self._changed.wait()
                 except TimeoutError:
-                    # With it a client that reads filtered changes goes on from here.
+                    # A client of filtered changes continues from here.
                     yield b"id: %d\nevent: heartbeat\ndata: \n\n" % since
         finally:
             watched.close()

@@ -7,10 +7,10 @@ r"""The four formats of `_changes`: bytes of rows, of waiting, and of the end.
     continuous   -               the row, \n                      \n       \n                   {"last_seq":...}\n\n
     eventsource  -               data: the row\nid: its seq\n\n   \n       event: heartbeat...  \n
 
-The rows of all of them are CouchDB's: `{"seq":...,"id":...,"changes":[...]}`. A position without a document is a row whose id is
-null, in the last two formats; the others have no way to tell it before the end.
+The rows of all formats are CouchDB's: `{"seq":...,"id":...,"changes":[...]}`. A position without a document is a row with the id
+null in the last two formats; the other formats can send it only at the end.
 
-Rule of this file: bytes. When which of them is sent is in `streaming`.
+Rule of this file: bytes. `streaming` decides the time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ResultsFormat:
 
 
 class ContinuousFormat:
-    """A JSON object a line. A line may be empty, and the last one has no id."""
+    """A JSON object per line. A line may be empty, and the last line has no id."""
 
     content_type: Final = JSON
     head: Final = b""
@@ -82,13 +82,13 @@ class EventFormat:
 
 
 def end_of(last_seq: Any, pending: int | None) -> bytes:
-    """What a feed ends with. One that does not count what is pending says nothing of it."""
+    """The end of a feed. Without a count, `pending` is left out."""
     end = {"last_seq": last_seq}
     return encoded(end if pending is None else {**end, "pending": pending})
 
 
 def no_document(seq: Any) -> dict[str, Any]:
-    """A row that tells how far the feed has got, and nothing else."""
+    """A row with a position, and nothing else."""
     return {"seq": seq, "id": None, "changes": []}
 
 

@@ -1,14 +1,13 @@
-"""JSON of requests, decoded so that other clients are served meanwhile.
+"""JSON of requests, decoded without a long stop for other clients.
 
-    read_json(text)        the value of the bytes of a body, which is nested MOST_LEVELS levels deep at the most
-    decode_json(text)      the value; a long text is decoded in pieces, each of which spends the budget
+    read_json(text)        the value of a body's bytes, with at most MOST_LEVELS nested levels
+    decode_json(text)      the value; a long text is decoded in pieces, and each piece spends the budget
 
 Python's decoders work in C and give no other thread a turn: a body of 60 MB stopped the whole process for seconds. So a long text
-is read in windows of some kilobytes. Of a list, the decoder of `json` is given all elements at once that are whole in a window.
-Where it is not seen easily which these are, it is given one element after the other. An element that is longer than a window is
-taken apart into its own elements.
+is read in windows of some kilobytes. The decoder of `json` gets all complete elements of a list in a window at once. If they are
+not easy to see, it gets one element after the other. An element longer than a window is split into its own elements.
 
-Rule of this file: text in, value out, for every dialect. The value is the one that `json.loads` gives.
+Rule of this file: text in, value out, for every dialect. The value equals the result of `json.loads`.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from reactdb.json import MOST_LEVELS, finite_float, is_deeper, read_plain, refus
 __all__ = ["SHORT", "decode_json", "read_json"]
 
 SHORT: Final = 256 * 1024
-"""Characters of a text that is decoded at once: it takes some milliseconds."""
+"""Characters of a text to decode at once: it takes some milliseconds."""
 
 WINDOW: Final = 32 * 1024
 
 MOST_CONTAINERS: Final = 1_000_000
-"""Objects and arrays of one text. Python's garbage collector looks at all of them from time to time, which takes 0.1 s for so
-many, and gives no other thread a turn meanwhile."""
+"""Objects and arrays of one text. Python's garbage collector visits all of them from time to time, which takes 0.1 s for so many,
+and gives no other thread a turn meanwhile."""
 
-# Possessive: what it has passed over need not be remembered, however long the string is.
+# Possessive: no backtracking is stored, for a string of any length.
 _STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _BETWEEN: Final = re.compile(r"[ \t\n\r]*([,\]}])[ \t\n\r]*")
@@ -87,7 +86,7 @@ def _check_containers(text: str) -> None:
     Raises:
         ResourceLimit: See `decode_json`.
     """
-    # Those in strings are counted first, too. Only where these are too many is it worth while to leave strings out.
+    # Brackets in strings are counted first, too. Only if there are too many, the strings are left out.
     if text.count("{") + text.count("[") <= MOST_CONTAINERS:
         return
     count = place = 0
@@ -103,7 +102,7 @@ def _check_containers(text: str) -> None:
             raise ResourceLimit(sentence)
         string = _STRING.match(text, end)
         if string is None:
-            # It ends here, or is malformed, which the decoder says.
+            # It ends here, or is malformed; the decoder will raise the error.
             return
         place = string.end()
 
@@ -127,7 +126,7 @@ class _LongText:
         return value
 
     def _value(self, place: int) -> tuple[Any, int]:
-        """The value that begins at a place, and where it ends."""
+        """The value at a place, and its end."""
         found = self._from_window(place)
         if found is not None:
             return found
@@ -138,7 +137,7 @@ class _LongText:
             return self._array(place)
         if first == '"':
             return scanstring(self._text, place + 1, True)  # type: ignore[no-any-return]
-        # A number, which may have any length.
+        # A number, of any length.
         return self._scanned(self._text, place, 0)
 
     def _from_window(self, place: int) -> tuple[Any, int] | None:
@@ -160,9 +159,9 @@ class _LongText:
         try:
             value, end = self._scan(window, at)
         except (StopIteration, ValueError):
-            # It is cut off. If it is wrong, that is seen when it is taken apart.
+            # It is cut off. If it is wrong, the split into elements shows that.
             return None
-        # A number that is cut off looks like a shorter one: `1e+5` like 1.
+        # A number at the end may be cut off: `1e+5` looks like 1.
         if end > len(window) - 3:
             return None
         self._spend(end - at)
@@ -200,7 +199,7 @@ class _LongText:
         return found, place
 
     def _many(self, place: int, found: list[Any]) -> int:
-        """Add the elements of an array that are whole in the next windows, but for the last. Where the next element begins."""
+        """Add the complete elements of an array in the next windows, except the last. Returns the begin of the next element."""
         while True:
             window = self._text[place : place + WINDOW]
             cut = next((cut for mark in ("},", "],", ",") if (cut := self._cut(window, mark, found))), 0)
@@ -214,7 +213,7 @@ class _LongText:
         if cut < len(mark):
             return 0
         try:
-            # What is a list with brackets around it is a row of whole elements.
+            # The text of a list in brackets is a sequence of complete elements.
             elements, end = self._scan(f"[{window[: cut - 1]}]", 0)
         except (StopIteration, ValueError):
             return 0
@@ -245,7 +244,7 @@ class _LongText:
         return found, place
 
     def _next(self, place: int, closing: str) -> tuple[bool, int]:
-        """Whether the container ends after an element, and where the next element, or what follows the container, begins."""
+        """Whether the container ends after an element, and the place of the next element, or the place behind the container."""
         between = _BETWEEN.match(self._text, place)
         if between is None or between[1] not in (",", closing):
             raise self._malformed("Expecting ',' delimiter", place)

@@ -1,6 +1,6 @@
-"""HTTPLimits: how much one client may use of a server that speaks HTTP.
+"""HTTPLimits: how much one client may use of an HTTP server.
 
-Rule of this file: numbers with their reasons. `connections` enforces those of a head, and `application` the others.
+Rule of this file: numbers with their reasons. `connections` enforces the limits of a head, and `application` the others.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ MAY_BE_ZERO: Final = frozenset(("memory_bytes",))
 
 @dataclass(frozen=True, slots=True)
 class HTTPLimits:
-    """What one application allows. The size of a request that comes compressed is that of what is in it.
+    """The limits of one application. A compressed request counts with its unpacked size.
 
     Attributes:
         head_bytes: The size of a request's line and headers together.
-        head_s: Seconds from connecting to the end of the first request's head, the handshake of TLS included, however slowly it
-            comes; and from the first byte of a later request to the end of its head.
+        head_s: Seconds from connecting to the end of the first request's head, with the handshake of TLS, at any speed; and from
+            the first byte of a later request to the end of its head.
         idle_s: Seconds that a connection may be silent between two requests.
-        body_bytes: The size of a request that is JSON. Decoded it takes up to twenty times as much. PouchDB sends attachments
-            inside of it, as base64.
-        attachment_bytes: The size of a request that is an attachment, or a document together with its attachments. It goes to
-            a temporary file, so it takes no memory.
-        body_s: Seconds for the whole body of a request to come.
-        request_s: Seconds that one request may be evaluated. A feed that waits evaluates nothing.
-        memory_bytes: Memory that one request may fill while it is carried out. 0 for no limit. It is measured on Linux only.
+        body_bytes: The size of a JSON request. Decoded it takes up to twenty times as much. PouchDB sends attachments inside of
+            it, as base64.
+        attachment_bytes: The size of an attachment's request, or of a document together with its attachments. It goes to a
+            temporary file, so it takes no memory.
+        body_s: Seconds for the whole body of a request to arrive.
+        request_s: Seconds of computing for one request. A waiting feed computes nothing.
+        memory_bytes: Memory that one request may fill while it is executed. 0 for no limit. It is measured on Linux only.
         write_s: Seconds that a client may read nothing while data waits to be sent to it.
-        requests: Requests that are carried out at a time, each in a thread; others are queued.
+        requests: Requests that are executed at a time, each in a thread; others are queued.
         feeds: Open feeds of `_changes`, of all clients together. One takes about 30 kB.
 
     Raises:

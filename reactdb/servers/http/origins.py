@@ -1,12 +1,12 @@
-"""Origins: which pages of a browser may read and write, and under which names the server is reached.
+"""Origins: the pages of a browser that may read and write, and the names of the server.
 
-A browser lets a page of any origin send requests to any server, this one included. What the page may not read is kept from it by
-the browser, where an answer does not name its origin (CORS). What a request has done by then is done: so a request that may write
-is refused here before it is carried out. PouchDB sends a content type with every request, so a browser asks before each kind of
-request whether it may; a form, or a script with `text/plain`, is sent without that question.
+A browser lets a page of any origin send requests to any server, also to this one. It hides an answer from the page if the answer
+does not name the page's origin (CORS). But by then the request is done: so a request that may write is refused here before it is
+executed. PouchDB sends a content type with every request, so a browser first requests permission for each kind of request; a
+form, or a script with `text/plain`, is sent without that.
 
-A page can also reach this server under a name of its own, whose address it changes to this machine's (DNS rebinding). To the
-browser both are one origin then. The name is in the header `Host`, which no page can change.
+A page can also reach this server under a name of its own, after it has changed the name's address to this machine's (DNS
+rebinding). The browser then takes both for one origin. The name is in the header `Host`, which no page can change.
 
 Rule of this file: headers in, headers out.
 """
@@ -32,7 +32,7 @@ HEADERS: Final = (
 )
 MAX_AGE_S: Final = 600
 READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods that change nothing, whatever the path is."""
+"""Methods that change nothing, for any path."""
 
 
 class Origins:
@@ -61,14 +61,14 @@ class Origins:
         self._hosts = frozenset(map(name_in, names))
 
     def check(self, method: str, scheme: str, request: Mapping[str, str]) -> None:
-        """Check that no page sends this request that may not.
+        """Check that this request comes from no page without permission.
 
         Args:
-            scheme: `http` or `https`, by which the request came.
+            scheme: The request's `http` or `https`.
             request: Its headers; names are in lower case.
 
         Raises:
-            RequestRefused: 403, the header `Host` names another server, or a page of an origin that is not allowed may write.
+            RequestRefused: 403, the header `Host` names another server, or a page of a foreign origin tries to write.
         """
         host = request.get("host")
         if host is not None and not self._is_ours(host):
@@ -80,8 +80,8 @@ class Origins:
         origin = request.get("origin")
         if method in READING or self._is_allowed(origin):
             return
-        # Browsers say since 2020 (Safari since 2023) how the page and the server are related, and no page can change that. Behind
-        # a proxy that has TLS, nothing else says that a page is the server's own. Older browsers send the header `Origin` only.
+        # Since 2020 (Safari since 2023) browsers send the relation of the page and the server, and no page can change it. Behind
+        # a proxy with TLS, no other header shows that a page is the server's own. Older browsers send the header `Origin` only.
         relation = request.get("sec-fetch-site", "none" if origin is None else "")
         if relation in ("same-origin", "none") or origin == f"{scheme}://{host}":
             return
@@ -100,7 +100,7 @@ class Origins:
         return "*" in self._allowed or origin in self._allowed
 
     def headers(self, request: Mapping[str, str]) -> dict[str, str]:
-        """What every answer to this request says. The origin is told as it is: with cookies, browsers refuse `*`."""
+        """The CORS headers of every answer to this request. They name the exact origin: with cookies, browsers refuse `*`."""
         origin = request.get("origin")
         if origin is None or not self._is_allowed(origin):
             return {}
@@ -141,6 +141,6 @@ def name_in(host: str) -> str:
     host = host.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]
-    # More than one colon: an address of IPv6 without brackets, which has no port.
+    # More than one colon: an IPv6 address without brackets, and without a port.
     name = host.partition(":")[0] if host.count(":") == 1 else host
     return name.removesuffix(".")

@@ -1,6 +1,6 @@
 """The page at `/_reactdb`: tables, the newest changes while they happen, a document's revisions.
 
-It is one file without anything from elsewhere, and asks this server what every client may ask.
+It is one file without external parts, and sends only requests that every client may send.
 
 Rule of this file: it sends the file `page.html`.
 """

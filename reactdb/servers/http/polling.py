@@ -1,6 +1,6 @@
-"""LongPoll: an answer that is waited for, and holds no thread meanwhile.
+"""LongPoll: an answer that may come later, without a thread in the meantime.
 
-Rule of this file: when it looks again. What it looks at is the `Deferred`'s.
+Rule of this file: the time of each new try. The `Deferred` does the work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class LongPoll(LoopWaiter):
         self._run = run
 
     async def answer(self) -> Answer:
-        """What there is as soon as something is."""
+        """The answer, as soon as there is one."""
         deferred = self._deferred
         watched = await self._run(deferred.watch, self._wake)
         try:
@@ -34,12 +34,12 @@ class LongPoll(LoopWaiter):
                         self._changed.clear()
                         if self._is_ending:
                             break
-                        # It looks after it has begun to watch: what came in between is found.
+                        # The first try comes after the subscription, so that it finds changes in between.
                         found: Answer | None = await self._run(deferred.again)
                         if found is not None:
                             return found
                         await self._changed.wait()
             return deferred.late
         finally:
-            # Not in a thread: a task that is cancelled cannot wait for one.
+            # Not in a thread: a cancelled task cannot wait for a thread.
             watched.close()

@@ -1,12 +1,12 @@
 """JSON or YAML, as a client of Aidbox wants it and sends it.
 
     Accept: text/yaml            an answer in YAML; anything else, and nothing: JSON
-    Content-Type: text/yaml      a request in YAML; one in JSON says so, too
+    Content-Type: text/yaml      a request in YAML; JSON needs its content type, too
 
-A body without a content type, or with another one, is refused: a browser asks before it sends JSON or YAML to another origin,
-and sends the types of forms, and a body without a type, without asking.
+A body without a content type, or with another one, is refused: before a browser sends JSON or YAML to another origin, it requests
+permission, but it sends form types, and a body without a type, directly.
 
-Of YAML only what JSON can say: a date is a text, `yes` is a text, and there are no anchors.
+YAML is limited to JSON's values: a date is a text, `yes` is a text, and there are no anchors.
 
 Rule of this file: bytes in, values out, and the other way round.
 """
@@ -36,7 +36,7 @@ _JSONS: Final = re.compile(r"application/(?:[a-z0-9.-]+\+)?json", re.ASCII)
 
 
 def wants_yaml(headers: Mapping[str, str]) -> bool:
-    """Whether YAML stands before JSON in `Accept`."""
+    """Whether YAML comes before JSON in `Accept`."""
     for part in headers.get("accept", "").lower().split(","):
         kind = part.partition(";")[0].strip()
         if kind in YAMLS:
@@ -57,7 +57,7 @@ def render(value: Any, headers: Mapping[str, str]) -> tuple[bytes, str]:
 def read_body(body: bytes, headers: Mapping[str, str]) -> Any:
     """
     Raises:
-        AidboxError: 415, the header says that it is neither JSON nor YAML; 400, it is not what the header says.
+        AidboxError: 415, the header names neither JSON nor YAML; 400, the body does not match the header.
         ResourceLimit, Stopped: See `read_json`.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -91,7 +91,7 @@ def _of_yaml(body: bytes) -> Any:
 
 
 class _Simple(yaml.SafeLoader):
-    """Loads what JSON can say."""
+    """Loads JSON's values."""
 
     def fetch_more_tokens(self) -> Any:
         spend(CALL_STEPS)
@@ -109,11 +109,11 @@ class _Simple(yaml.SafeLoader):
 
 
 _CORE: Final = ("map", "seq", "str", "int", "float", "bool", "null")
-# Of a tag that names anything else, such as a date or bytes, JSON has no value.
+# Other tags, such as a date or bytes, have no JSON value.
 _Simple.yaml_constructors = {
     name: construct
     for name, construct in yaml.SafeLoader.yaml_constructors.items()
-    # None: what is called for any other, and refuses it.
+    # None: the constructor for any other tag, which refuses it.
     if name is None or name.removeprefix("tag:yaml.org,2002:") in _CORE
 }
 
@@ -133,8 +133,7 @@ class _Plain(yaml.SafeDumper):
         super().emit(event)
 
 
-# As in JSON: what looks like a date, a time of day or `yes` is a text. (What is written has quotes around such a text, because
-# others read it as YAML 1.1 does.)
+# As in JSON: a date, a time of day or `yes` is a text. (The output has quotes around such a text, for readers of YAML 1.1.)
 _Simple.yaml_implicit_resolvers = {}
 for _tag, _pattern, _first in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),

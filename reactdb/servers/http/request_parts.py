@@ -1,11 +1,11 @@
-"""Asking: one request, as the functions that answer it see it: parts of the path, parameters, headers, the body.
+"""Asking: one request for the functions that answer it: parts of the path, parameters, headers, the body.
 
     asking.parts            the path's parts, decoded: ["people", "_design/x"] and so on
-    asking.boolean("revs")  a parameter; names are the same in upper and lower case, the last one of a name counts
+    asking.boolean("revs")  a parameter; upper and lower case are equal in names, and the last value of a name counts
     asking.json()           the body
 
-What is wrong with a request whatever language it is in is raised as RequestRefused, for each speaker to tell in its own form. The
-parameters and bodies that only CouchDB has are refused with CouchError, in CouchDB's words.
+Errors that do not depend on the dialect are raised as RequestRefused, so that each speaker can use its own form. Parameters and
+bodies that only CouchDB has are refused with CouchError, in CouchDB's words.
 
 Rule of this file: values of a request, no socket and no database.
 """
@@ -25,17 +25,17 @@ from reactdb.servers.http import json_bodies
 __all__ = ["Asking", "RequestRefused", "parameters_of", "parts_of", "read_json"]
 
 JSON_PARAMETERS: Final = ("key", "keys", "startkey", "start_key", "endkey", "end_key")
-"""Those whose text is JSON also where it stands for a text."""
+"""Parameters whose value is JSON, also for a text."""
 
 MOST_COUNT: Final = 2**61
 MOST_PARAMETERS: Final = 1_000
-"""Of a URL. Each question for one of them looks at all."""
+"""Parameters of a URL. Each look-up of a parameter goes through all."""
 
 NOT_AN_OBJECT: Final = "Request body must be a JSON object"
 
 
 class RequestRefused(UsageError):
-    """A request that no application answers: the HTTP status, a word for the error, and a sentence."""
+    """A request that no application accepts: the HTTP status, a word for the error, and a sentence."""
 
     def __init__(self, status: int, word: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -49,17 +49,17 @@ class Asking:
     """See the head of this file.
 
     Attributes:
-        method: "GET" also for HEAD, which is answered the same, without its body.
+        method: "GET" also for HEAD, which has the same answer without its body.
         parts: The path's parts, decoded.
         query: (name, value), in the order of the URL.
         headers: Names are in lower case.
-        base: The URL that the application is at, without a slash at its end.
-        body: The body of a request that is read whole.
-        spool: The body where it was put into a file, from its beginning.
-        packed: A body that came compressed, at its end, until `encodings` has unpacked it.
-        most_json_bytes: How large JSON within a body may be that is put into a file.
-        given: What a POST's body says of the parameters that are JSON, by their names in lower case. It counts before `query`.
-        user: The name of the user that asks, or None where nobody has to say it.
+        base: The application's URL, without a slash at its end.
+        body: The whole body of a small request.
+        spool: The body in a file, from its beginning.
+        packed: A compressed body, until `encodings` has unpacked it.
+        most_json_bytes: The largest JSON within a body in a file.
+        given: A POST body's values for parameters that are JSON, by their names in lower case. It counts before `query`.
+        user: The name of the user, or None if the server needs no credentials.
     """
 
     method: str
@@ -79,7 +79,7 @@ class Asking:
         return next((value for known, value in reversed(self.query) if known.lower() == name), None)
 
     def last_of(self, *names: str) -> str | None:
-        """The value of whichever of these parameters stands last."""
+        """The value of the last of these parameters in the URL."""
         return next((value for known, value in reversed(self.query) if known.lower() in names), None)
 
     def boolean(self, name: str) -> bool:
@@ -119,7 +119,7 @@ class Asking:
         return min(number, MOST_COUNT)
 
     def json_parameter(self, name: str) -> Any:
-        """The parameter's value, which is JSON; None where there is none.
+        """The parameter's JSON value; None if it is missing.
 
         Raises:
             CouchError: 400, it is not JSON.
@@ -138,7 +138,7 @@ class Asking:
     def must_be_json(self) -> None:
         """
         Raises:
-            CouchError: 415, the request does not say that it is JSON.
+            CouchError: 415, the content type is not JSON.
         """
         if self.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise CouchError(415, "bad_content_type", "Content-Type must be application/json")
@@ -161,7 +161,7 @@ class Asking:
         return found
 
     def with_members(self) -> Asking:
-        """The same request, with the members of a POST's body as its parameters, too: they count before those of the URL.
+        """The same request, with the members of a POST's body as further parameters: they count before the URL's.
 
         Raises:
             CouchError: 415 and 400, the body is no JSON object.
@@ -219,7 +219,7 @@ class Asking:
         return any(part.partition(";")[0].strip() == kind for part in accepted)
 
     def knows(self, etag: str) -> bool:
-        """Whether the client says that it has what this ETag names."""
+        """Whether the client already has the data of this ETag."""
         known = self.headers.get("if-none-match")
         if known is None:
             return False
@@ -249,9 +249,9 @@ def _quoted(text: str) -> str:
 
 
 def parts_of(raw_path: bytes, mounted_at: str) -> list[str]:
-    """The parts of a path as it came, each decoded by itself, so that `%2F` stays inside of a part.
+    """The parts of a raw path, each decoded by itself, so that `%2F` stays inside a part.
 
-    `mounted_at`: the path of the application within a larger one, which the raw path begins with.
+    `mounted_at`: the path of the application within a larger one: the beginning of the raw path.
 
     Raises:
         RequestRefused: 400, it is not UTF-8.

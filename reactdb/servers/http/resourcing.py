@@ -1,13 +1,13 @@
-"""Aidbox's paths: which function answers which method of which path, and its answers.
+"""Aidbox's paths: the function for each method of each path, and its answers.
 
     /                           POST: a Bundle
     /{type}                     GET: search; POST: a new resource
     /{type}/{id}                GET, PUT, PATCH, DELETE
-    /{type}/$changes            GET: what has happened since a version; `wait=30` waits for it, and
+    /{type}/$changes            GET: the changes since a version; `wait=30` waits for one, and
                                 `Accept: text/event-stream` follows
     /{type}/{id}/$changes       the same of one resource
 
-Rule of this file: requests become calls of the dialect, and what it gives an answer.
+Rule of this file: requests become calls of the dialect, and the results become answers.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class AidboxSpeaker:
         return Answer(500, body, content_type)
 
 
-# The first class that an error belongs to says how it is told.
+# The first matching class decides the answer.
 REFUSALS: Final[tuple[tuple[type[BaseException], int, str], ...]] = (
     (errors.ReadOnlyDatabase, 403, "forbidden"),
     (errors.TableNotFound, 404, "not-found"),
@@ -169,7 +169,7 @@ def _events(box: Aidbox, asking: Asking, asked: ChangesAsked, id: str | None) ->
     since = version_of(said) if said is not None else None
     if since is None:
         since = of_type.version(id) if asked.since is None else asked.since
-    # That what is gone is told by a status, which is sent before the first event.
+    # So that lost history becomes a status before the stream starts.
     of_type.changes_asked(replace(asked, since=since, count=1, page=1), id)
     if asking.method == "HEAD":
         return Answer(200, b"", EVENTS)
@@ -194,7 +194,7 @@ def _as_event(error: errors.ReactDBError) -> AidboxError:
 
 
 class Watching:
-    """A reader that is drained before one looks again: it is there to be woken by."""
+    """A reader that is drained before each try: it only wakes the waiting request."""
 
     def __init__(self, box: Aidbox, type: str, id: str | None) -> None:
         self._what = box, type, id
@@ -209,7 +209,7 @@ class Watching:
         return self._reader
 
     def drain(self) -> None:
-        # Where the type is gone, or the file, the look that follows says so.
+        # If the type or the file is gone, the next try raises the error.
         with suppress(errors.ReactDBError):
             while self._reader is not None and self._reader.poll():
                 pass
@@ -223,7 +223,7 @@ def _paged(page: VersionedPage, asking: Asking, asked: ChangesAsked) -> dict[str
 
 
 def _links(asking: Asking, page: int, pages: int | None, *, has_more: bool) -> list[dict[str, str]]:
-    """The pages around one, as search has them."""
+    """The links to the pages around this page, as in a search."""
     wanted = {"first": 1, "self": page}
     if page > 1:
         wanted["previous"] = page - 1

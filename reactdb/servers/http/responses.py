@@ -1,9 +1,9 @@
-"""Responses: what a function that answers a request returns; `application` sends it.
+"""Responses: the results of the functions that answer requests; `application` sends them.
 
     ok({"ok": True}, 201)          JSON in one line
-    not_modified(etag)             304, where the client has it already
+    not_modified(etag)             304, if the client has it already
     rows_of(head, rows, tail)      JSON that is written while it is made
-    error_of(error)                what CouchDB says where something went wrong
+    error_of(error)                CouchDB's answer for an exception
 
 Rule of this file: bytes and headers, no socket and no database.
 """
@@ -46,7 +46,7 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, sepa
 
 @dataclass(slots=True)
 class Answer:
-    """A status, headers and a body: bytes, or pieces of it that are made one after the other, in a thread."""
+    """A status, headers and a body: bytes, or pieces that a thread makes one after the other."""
 
     status: int = 200
     body: bytes | Iterable[bytes] = b""
@@ -55,8 +55,8 @@ class Answer:
 
 
 def encoded(value: Any) -> bytes:
-    """JSON. Half of a surrogate pair, which UTF-8 cannot carry, becomes an escape. So do characters at which some clients end a
-    line, so that a feed's row is one line to them.
+    """JSON. Half of a surrogate pair, which UTF-8 cannot encode, becomes an escape. So do characters that some clients take for a
+    line's end: a feed's row has to be one line.
     """
     data = _json_bytes(value)
     if data.isascii():
@@ -68,7 +68,7 @@ def encoded(value: Any) -> bytes:
 
 
 _LINE_ENDS: Final = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
-"""The UTF-8 of the line ends of Unicode that JSON leaves as they are, and their escapes."""
+"""The UTF-8 of Unicode's line ends that JSON leaves unchanged, and their escapes."""
 
 
 def _json_bytes(value: Any) -> bytes:
@@ -76,7 +76,7 @@ def _json_bytes(value: Any) -> bytes:
         try:
             return quick_encode(value)
         except (TypeError, ValueError, OverflowError, RecursionError):
-            # Whatever it is, `json` has the last word.
+            # For any other value `json` decides.
             pass
     text = _encode(value)
     try:
@@ -86,8 +86,8 @@ def _json_bytes(value: Any) -> bytes:
 
 
 def encoded_in_pieces(value: Any) -> bytes:
-    """The same bytes, of a value that may be long: its elements, and those of its members, are encoded one after the other, and
-    each spends the budget. The encoder gives no other thread a turn."""
+    """The same bytes, for a value that may be long: elements on the first two levels are encoded one after the other, and each
+    spends the budget, because the encoder gives no other thread a turn."""
     return encoded(value) if _is_short(value) else b"".join(_pieces_of(value))
 
 
@@ -144,12 +144,12 @@ def etag_of(rev: str) -> str:
 
 
 def state_etag(*parts: object) -> str:
-    """An ETag of anything that these values name."""
+    """An ETag for the state that these values identify."""
     return f'"{hashlib.sha256(repr(parts).encode()).hexdigest()[:25].upper()}"'
 
 
 def rows_of(head: str, rows: Iterable[Any], tail: str = "\r\n]}\n") -> Answer:
-    """JSON with a list of rows, one a line, which is sent while it is made."""
+    """JSON with a list of rows, one a line. It is sent in pieces as they are made."""
     return Answer(200, _lines(head, rows, tail), JSON)
 
 
@@ -168,7 +168,7 @@ def _lines(head: str, rows: Iterable[Any], tail: str) -> Iterator[bytes]:
     yield b"".join(pieces)
 
 
-# The first class that an error belongs to says how it is told.
+# The first matching class decides the answer.
 STATUSES: Final[tuple[tuple[type[BaseException], int, str], ...]] = (
     (errors.ReadOnlyDatabase, 403, "forbidden"),
     (errors.TableNotFound, 404, "not_found"),
@@ -184,7 +184,7 @@ STATUSES: Final[tuple[tuple[type[BaseException], int, str], ...]] = (
 
 
 def error_of(error: BaseException) -> Answer:
-    """The answer to a request that went wrong. What nobody foresaw is logged, and told without its details."""
+    """The answer to a failed request. An unforeseen error is logged, and sent without its details."""
     if isinstance(error, CouchError):
         return ok({"error": error.error, "reason": error.reason}, error.status)
     if isinstance(error, RequestRefused):

@@ -1,9 +1,9 @@
-"""Routes: which function answers which method of which path, what of the body it needs, and whether it writes.
+"""Routes: the function for each method of each path, its kind of body, and whether it writes.
 
     found = route("POST", ["people", "_bulk_docs"])
     found.answer(service, asking)
 
-Rule of this file: a table. A path that is in none of its lists is a document or an attachment.
+Rule of this file: a table. Any other path is a document or an attachment.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ __all__ = ["CouchSpeaker", "Service", "route"]
 
 MOST_UUIDS: Final = 1_000
 MOST_INFOS: Final = 100
-"""Databases that one `POST /_dbs_info` may name, as in CouchDB."""
+"""Databases per `POST /_dbs_info`, as in CouchDB."""
 NODE: Final = "nonode@nohost"
-"""What a CouchDB calls itself that is alone."""
+"""The name of a single CouchDB node."""
 SPOKEN_VERSION: Final = "3.5.0"
-"""The version of CouchDB whose answers these are. Some clients look at it."""
+"""The version of CouchDB with these answers. Some clients check it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What is served, and to whom."""
+    """The served databases and the users."""
 
     couch: Couch
     authenticator: Authenticator
@@ -50,7 +50,7 @@ class Service:
 def route(method: str, parts: list[str], headers: Mapping[str, str]) -> Route:
     """
     Raises:
-        CouchError: 405, with the methods that there are as its `allowed`.
+        CouchError: 405, with the existing methods as its `allowed`.
     """
     table = _table(parts)
     found = table.get("GET" if method == "HEAD" else method)
@@ -88,7 +88,7 @@ class CouchSpeaker:
 
 
 class MethodNotAllowed(CouchError):
-    """A path has other methods than this one: `allowed`."""
+    """The path has only other methods: `allowed`."""
 
     def __init__(self, allowed: str) -> None:
         super().__init__(405, "method_not_allowed", f"Only {allowed} allowed")
@@ -124,7 +124,7 @@ def _table(parts: list[str]) -> Table:
 
 
 def _kind(parts: list[str]) -> tuple[str, list[str]]:
-    """(`document`, `design` or `local`, what of the path comes after the id)."""
+    """(`document`, `design` or `local`, the path's parts after the id)."""
     head = parts[1]
     for prefix, kind in (("_design", "design"), ("_local", "local")):
         if head == prefix and len(parts) > 2:
@@ -140,7 +140,7 @@ def _id(asking: Asking) -> str:
 
 
 def _rest(asking: Asking) -> str:
-    """An attachment's name, which may have slashes."""
+    """An attachment's name, which may contain slashes."""
     return "/".join(_kind(asking.parts)[1])
 
 
@@ -187,12 +187,12 @@ def _all_dbs(service: Service, asking: Asking) -> Answer:
 
 
 def _names(service: Service, asking: Asking) -> list[str]:
-    """The names of the databases that are asked for."""
+    """The names of the requested databases."""
     names = sorted(service.couch.databases(), reverse=asking.strict_boolean("descending"))
     start, end = asking.json_parameter("startkey"), asking.json_parameter("endkey")
     if asking.strict_boolean("descending"):
         start, end = end, start
-    # A bound may be of any type. None: there is none.
+    # A bound may be of any type. None: no bound.
     first, last = None if start is None else raw_key(start), None if end is None else raw_key(end)
     names = [
         name
@@ -205,7 +205,7 @@ def _names(service: Service, asking: Asking) -> list[str]:
 def _dbs_info(service: Service, asking: Asking) -> Answer:
     if asking.method != "POST":
         found = ((name, _info(service, name)) for name in _names(service, asking))
-        # Without one that was deleted meanwhile.
+        # Without databases that were deleted meanwhile.
         return ok([{"key": name, "info": info} for name, info in found if info is not None])
     asking.must_be_json()
     keys = asking.json_object().get("keys")
@@ -240,7 +240,7 @@ def _active_tasks(service: Service, asking: Asking) -> Answer:
 
 
 def _refusing(status: int, error: str, reason: str) -> Callable[[Service, Asking], NoReturn]:
-    """What is answered where there is nothing but this error."""
+    """A function that always answers with this error."""
 
     def refuse(service: Service, asking: Asking) -> NoReturn:
         raise CouchError(status, error, reason)
@@ -260,15 +260,15 @@ _beyond: Final = _refusing(
     "not_implemented",
     "Of the functions of a design document, this server runs filters, validate_doc_update and views.",
 )
-_no_settings: Final = _refusing(501, "not_implemented", "Who may come in is said when the server is started.")
+_no_settings: Final = _refusing(501, "not_implemented", "The users are given when the server is started.")
 _no_node: Final = _refusing(
-    501, "not_implemented", "There are no nodes here: settings are said when the server is started."
+    501, "not_implemented", "There are no nodes here: settings are given when the server is started."
 )
 _no_scheduler: Final = _refusing(501, "not_implemented", SYSTEM["_replicator"])
 
 
 def _refused(refuse: Callable[[Service, Asking], NoReturn]) -> Table:
-    """What is not there, whatever the method. The body is not even read: it may have a password."""
+    """An unsupported path, for all methods. The body is not even read: it may contain a password."""
     return {method: Route(refuse) for method in ("GET", "POST", "PUT", "DELETE", "COPY")}
 
 
@@ -434,7 +434,7 @@ TABLES: Final[dict[tuple[str, bool], Table]] = {
 
 
 def _design_table(rest: list[str]) -> Table:
-    """What is below a design document: an attachment, or what is made of its functions, of which only views are here."""
+    """The paths below a design document: an attachment, or a result of its functions; here only views have one."""
     if rest[0] == "_view" and len(rest) == 2:
         return _VIEW
     if rest[0] == "_view" and len(rest) == 3 and rest[2] == "queries":

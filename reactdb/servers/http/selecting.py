@@ -1,6 +1,6 @@
 """Mango over HTTP: `_find`, `_explain` and `_index`.
 
-Rule of this file: it reads requests and writes answers. What a selector means is in the dialect.
+Rule of this file: it parses requests and renders answers. The dialect has the selectors.
 """
 
 from __future__ import annotations

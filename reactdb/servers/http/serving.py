@@ -1,8 +1,8 @@
 """HTTPServer: a port for the clients of CouchDB, of Aidbox, or of both, in front of one database: applications and uvicorn.
 
-A dialect that is served alone is at the root; several are under `/couchdb` and `/aidbox`.
+A single dialect is at the root; several are under `/couchdb` and `/aidbox`.
 
-A server that closes ends its feeds first, each with its last line, so that clients know where to go on.
+A server that closes ends its feeds first, each with its last line, so that clients have a position to continue from.
 
 Rule of this file: it listens, starts and stops. It is called on the loop, but for `serve_in_thread`.
 """
@@ -36,17 +36,17 @@ __all__ = ["DEFAULT_PORT", "HTTPServer", "serve_in_thread"]
 
 DEFAULT_PORT: Final = 5984
 STOP_S: Final = 2
-"""Seconds that clients have to take their answers when the server stops."""
+"""Seconds for clients to take their answers when the server stops."""
 CARRY_OUT_S: Final = 1.0
-"""Seconds that requests have to be carried out when the server stops. Then they are cancelled, and answered with 503."""
+"""Seconds for requests in progress when the server stops. Then they are cancelled, and answered with 503."""
 
 
 class HTTPServer:
     """`async with HTTPServer(db) as server: ...`, or `start` and `close`.
 
     Attributes:
-        host, port: Where it listens, once it does.
-        applications: What answers, by dialect.
+        host, port: The server's address, after the start.
+        applications: The applications, by dialect.
     """
 
     def __init__(
@@ -68,17 +68,17 @@ class HTTPServer:
         workers: Workers | None = None,
     ) -> None:
         """`port` 0 takes any free port; `dialects` are some of `couchdb` and `aidbox`;
-        `connections` is how many connections there may be, beyond which 503 is answered, and `strangers` how many of them may be
-        without a request that was let in;
-        `hosts` are by default the names of the loopback where there are no `credentials`; `allow_anonymous` lets everybody in who
-        reaches `host`, and answers to every name; the others: see `couchdb`.
+        `connections` limits the connections, beyond which the answer is 503, and `strangers` limits the connections without an
+        accepted request; `hosts` are by default the loopback's names if there are no `credentials`; `allow_anonymous` gives
+        access to everybody who reaches `host`, and accepts every name; the others: see `couchdb`.
 
         Raises:
-            InvalidOption: A dialect, an origin, a host or a limit is none, or `host` lets others in without `credentials`.
+            InvalidOption: A dialect, an origin, a host or a limit is wrong, or `host` gives other machines access without
+                `credentials`.
         """
         check_access(host, credentials, allow_anonymous=allow_anonymous)
         if hosts is None and credentials is None and is_loopback(host):
-            # A page that reaches the loopback under a name of its own (DNS rebinding) would be of the server's own origin.
+            # With DNS rebinding a page could reach the loopback under its own name, as a page of the server's own origin.
             hosts = ()
         self.host = host
         self.port = port
@@ -117,7 +117,7 @@ class HTTPServer:
         config = uvicorn.Config(
             bound_heads(together(self.applications), self._limits.head_bytes),
             http=partial(HTTPConnection, port),  # type: ignore[arg-type]
-            # A connection that became a WebSocket would be out of the limits; the application refuses it with 404.
+            # A WebSocket would have no limits; the application refuses it with 404.
             ws="none",
             log_config=None,
             log_level="warning",
@@ -135,8 +135,8 @@ class HTTPServer:
         await self._server.is_up.wait()
 
     async def close(self) -> None:
-        """Stop listening, end the feeds, cancel what takes longer than `CARRY_OUT_S`, and disconnect every client within some
-        seconds."""
+        """Stop listening, end the feeds, cancel requests that take longer than `CARRY_OUT_S`, and disconnect every client within
+        some seconds."""
         if self._server is None or self._serving is None:
             return
         self._server.end()
@@ -184,21 +184,19 @@ def application_of(name: str) -> Any:
         InvalidOption: There is no such dialect.
     """
     if name not in APPLICATIONS:
-        raise InvalidOption(
-            f"a dialect that is spoken over HTTP is one of {', '.join(APPLICATIONS)}, not {shown(name)}"
-        )
+        raise InvalidOption(f"a dialect over HTTP is one of {', '.join(APPLICATIONS)}, not {shown(name)}")
     return APPLICATIONS[name]
 
 
 def together(applications: Mapping[str, HTTPApplication]) -> ASGIApp:
-    """One application at the root, or several under their names."""
+    """A single application at the root, or several under their names."""
     if len(applications) == 1:
         return next(iter(applications.values()))
     return Starlette(routes=[mount(f"/{name}", one) for name, one in applications.items()])
 
 
 class Quiet(uvicorn.Server):
-    """uvicorn without signal handlers of its own: the program that serves has its own idea of when to stop."""
+    """uvicorn without its own signal handlers: the program decides when to stop."""
 
     def __init__(self, config: uvicorn.Config, places: Places) -> None:
         super().__init__(config)
@@ -228,7 +226,7 @@ class Quiet(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._places.is_closed = True
         for one in self._places.members:
-            # uvicorn does not know those that are still in the handshake of TLS.
+            # uvicorn does not know connections during their TLS handshake.
             if isinstance(one, LimitedConnection) and not one.is_open:
                 one.abort()
         await super().shutdown(sockets)

@@ -1,6 +1,6 @@
-"""Authenticator: which users may ask. Basic authentication, and `_session`, which gives a cookie for a while.
+"""Authenticator: the users of the server. Basic authentication, and `_session`, which sets a temporary cookie.
 
-A cookie is the name, the time until which it is good, and a keyed hash of both. The key is made when the server starts, so
+A cookie is the name, its end in time, and a keyed hash of both. The key is made when the server starts, so
 cookies end with it.
 
 Rule of this file: names and passwords. It knows no database.
@@ -33,18 +33,18 @@ HALVES: Final = re.compile("[\ud800-\udfff]")
 """Halves of surrogate pairs."""
 """Of a name or a password."""
 MOST_COOKIE_CHARACTERS: Final = 8 * 1_024
-"""Of a session's cookie: a name of as many characters as it may have takes 5,600."""
+"""The characters of a session's cookie: the longest possible name takes 5,600."""
 
 
 class Authenticator:
-    """Who may ask. Without credentials everybody may who reaches the server, and is an administrator.
+    """The users with access. Without credentials everybody who reaches the server has access, as an administrator.
 
     Thread safety: any thread.
     """
 
     def __init__(self, credentials: Credentials | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._credentials = credentials
-        # Not by the wall, which may be set back: the key lives no longer than this process, so no cookie does.
+        # Not the wall clock, which may be set back: the key lives no longer than this process, so no cookie does.
         self._clock = clock
         self._key = secrets.token_bytes(32)
 
@@ -80,7 +80,7 @@ class Authenticator:
         asking.user = name
 
     def is_guess(self, asking: Asking) -> bool:
-        """Whether the request has a password that nobody has sent before, so that it takes 30 ms to see whether it is right."""
+        """Whether the request has a new password, so that its check takes 30 ms."""
         kind, _, value = asking.headers.get("authorization", "").partition(" ")
         if self._credentials is None or kind.lower() != "basic":
             return False
@@ -113,7 +113,7 @@ class Authenticator:
         if not isinstance(name, str) or not isinstance(password, str):
             raise RequestRefused(400, "bad_request", "name and password are texts.")
         if HALVES.search(name) is not None:
-            # UTF-8 cannot carry one, so no user has such a name.
+            # UTF-8 cannot encode it, so no user has such a name.
             raise RequestRefused(401, "unauthorized", WRONG)
         self._check(name, password)
         cookie = f"{COOKIE}={self._cookie(name)}; {_attributes(asking)}; Max-Age={SESSION_S}"
@@ -142,16 +142,16 @@ class Authenticator:
 
 
 def _attributes(asking: Asking) -> str:
-    """What a browser may do with the cookie. From a page of another site it comes only with a link that is followed, and where it
-    was given over TLS, only over TLS."""
+    """The cookie's attributes. A browser sends the cookie from another site only with a followed link, and if it was set over
+    TLS, only over TLS."""
     secure = "; Secure" if asking.base.startswith("https:") else ""
     return f"Version=1; Path=/; HttpOnly; SameSite=Lax{secure}"
 
 
 def cookie_of(header: str) -> str:
-    """The value of the session's cookie in a header `Cookie`, the last one of its name; "" where there is none.
+    """The value of the session's cookie in a header `Cookie`, the last of its name; "" if there is none.
 
-    Python's `http.cookies` also reads escapes, which no cookie of ours has, and takes the square of their number for it.
+    Python's `http.cookies` also reads escapes, which our cookies never have, and its time grows with the square of their number.
     """
     found = ""
     for part in header.split(";"):

@@ -1,9 +1,9 @@
-"""What an application needs of the language that it speaks: which function answers a request, and how a refusal is told.
+"""The interface between an application and its dialect: the function for a request, and the form of an error.
 
-    Route        a function with what it needs of the body, whether it writes, and whether strangers may call it
+    Route        a function, its kind of body, whether it writes, and whether strangers may call it
     Speaker      finds the route, calls it, and makes an answer of an error
-    Opened       an answer that is streamed while time passes
-    Deferred     an answer that there may be only later
+    Opened       an answer that is streamed over time
+    Deferred     an answer that may come later
 
 CouchDB's are in `routing`, Aidbox's in `resourcing`.
 
@@ -28,11 +28,11 @@ Run = Callable[..., Awaitable[Any]]
 
 
 ADMIT: Final = "reactdb.admit"
-"""The name, in a request's state, of what is called when its client may ask what it asks. Our own server has it."""
+"""The name, in a request's state, of the hook for an authenticated client. Our own server has it."""
 
 
 class Bodies(Enum):
-    """What happens to a request's body before the function is called."""
+    """The treatment of a request's body before the function is called."""
 
     NONE = "not read"
     WHOLE = "read into memory"
@@ -44,10 +44,10 @@ class Route:
     """See the head of this file.
 
     Attributes:
-        answer: Called in a thread, with the service and the request; gives an Answer, an Opened or a Deferred.
-        bodies: What it needs of the body.
-        writes: Refused where the server only reads.
-        is_public: Also for whom has not said who they are.
+        answer: Called in a thread, with the service and the request; returns an Answer, an Opened or a Deferred.
+        bodies: The kind of body that it needs.
+        writes: Refused if the server only reads.
+        is_public: Also for clients without authentication.
     """
 
     answer: Callable[[Any, Asking], Any]
@@ -57,7 +57,7 @@ class Route:
 
 
 class Stream(Protocol):
-    """Bytes that come while time passes."""
+    """Bytes over time."""
 
     @property
     def content_type(self) -> str: ...
@@ -70,7 +70,7 @@ class Stream(Protocol):
 
 
 class Opened(Protocol):
-    """An answer that is streamed: made in a thread, streamed on the loop, closed when it is over."""
+    """An answer that is streamed: made in a thread, streamed on the loop, closed at its end."""
 
     @property
     def headers(self) -> dict[str, str]: ...
@@ -86,13 +86,13 @@ class Closable(Protocol):
 
 @dataclass(slots=True)
 class Deferred:
-    """An answer that there may be only later: a long poll.
+    """An answer that may come later: a long poll.
 
     Attributes:
         again: Called in a thread whenever something may have changed. None: there is no answer yet.
-        late: The answer when the time is over.
-        watch: Given what to call when something has changed; gives what is closed in the end.
-        seconds: How long it may take.
+        late: The answer at the end of the time.
+        watch: Takes a callback for changes; returns an object to close at the end.
+        seconds: The longest wait.
     """
 
     again: Callable[[], Answer | None]
@@ -107,7 +107,7 @@ class Speaker(Protocol):
     authenticator: Authenticator
 
     def route(self, method: str, parts: list[str], headers: Mapping[str, str]) -> Route:
-        """Raises: what `error_of` knows."""
+        """Raises: errors for `error_of`."""
         ...
 
     def call(self, route: Route, asking: Asking) -> Answer | Opened | Deferred:

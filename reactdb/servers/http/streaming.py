@@ -1,15 +1,15 @@
 """FeedStream: the bytes of one request for `_changes`, over time.
 
-A feed that waits holds no thread: it has an `asyncio.Event`, which the commit sets, and a time at which it gives a sign of life
-or ends. What there is to tell is read in a thread, some 16 KiB at a time, and the next only when the client has taken that: a
-client that stops reading costs what is under way, and goes on from the log later.
+A waiting feed holds no thread: it has an `asyncio.Event`, which the commit sets, and a time for a heartbeat or its end. Rows are
+read in a thread, some 16 KiB at a time, and the next only when the client has taken them: a client that stops reading costs only
+the rows on their way, and continues from the log later.
 
-The time of `timeout` and `heartbeat` begins anew with every change that the feed is woken by. That is every change of the
-database, but for a filter of which the change's key or fields alone say that it does not pass.
+The time of `timeout` and `heartbeat` starts again with every change that wakes the feed. That is every change of the database,
+except for a filter that can reject a change by its key or fields alone.
 
-A page that is asked for, and never waits, is made at once: `whole`.
+A page that never waits is made at once: `whole`.
 
-Rule of this file: when something is said. What is said is in `formats`, and which changes there are in the dialect.
+Rule of this file: the time of each piece. `formats` makes the bytes, and the dialect has the changes.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = ["CountingRows", "FeedStream", "ToldRows", "Waiting", "whole"]
 T = TypeVar("T")
 MOST_ROWS: Final = 500
 CHUNK_BYTES: Final = 16 * 1024
-"""About as much is read, and sent, at a time: what a client that stops reading costs."""
+"""About so many bytes are read and sent at a time: the cost of a client that stops reading."""
 FIRST_DOCUMENTS: Final = 1
-"""Rows with documents that are read at first, when it is not known how large they are: a client that reads none costs one."""
+"""Rows with documents to read at first, while their size is unknown: a client that reads nothing costs one row."""
 
 
 class ToldRows(Protocol):
-    """What a feed of the dialect has. `pending` None: it counts nothing."""
+    """The rows of a feed of the dialect. `pending` None: it does not count."""
 
     @property
     def last_seq(self) -> str: ...
@@ -58,7 +58,7 @@ class ToldRows(Protocol):
 
 
 class CountingRows(ToldRows, Protocol):
-    """Those that say how many are pending."""
+    """Rows with a count of pending changes."""
 
     @property
     def pending(self) -> int: ...
@@ -70,12 +70,12 @@ class Waiting:
 
     Attributes:
         feed: One of `FORMATS`.
-        limit: Rows after which it ends, or None.
+        limit: The feed ends after so many rows, or None.
         descending: It never waits.
-        heartbeat_s: Seconds between two signs of life, or None; then it ends after `timeout_s`.
-        timeout_s: Seconds without a change after which it ends.
+        heartbeat_s: Seconds between two heartbeats, or None; then it ends after `timeout_s`.
+        timeout_s: The feed ends after so many seconds without a change.
         has_documents: Its rows may be large.
-        tells_seqs: A heartbeat tells the position, where that has moved since, and the format has a way to.
+        tells_seqs: A heartbeat contains the position, if it has moved since, and if the format allows it.
     """
 
     feed: str
@@ -92,7 +92,7 @@ class Waiting:
 
     @property
     def is_short(self) -> bool:
-        """Whether the answer is some kilobytes that are there now."""
+        """Whether the answer is only some kilobytes that exist already."""
         is_small = self.limit is not None and self.limit <= MOST_ROWS and not self.has_documents
         return self.feed == "normal" and is_small
 
@@ -136,7 +136,7 @@ class FeedStream(LoopWaiter):
             # It was stopped. The answer has no end, and the connection is closed.
             raise
         except ReactDBError:
-            # The database was deleted, or its history is gone: what was told stays told, and the client asks again.
+            # The database was deleted, or its history is gone: the rows so far are complete, and the client sends a new request.
             yield self._format.tail(self._rows.last_seq, await self._run(self._pending))
         finally:
             self._rows.close()
@@ -162,7 +162,7 @@ class FeedStream(LoopWaiter):
             if self._is_beat_due:
                 yield self._beat()
             elif prefix:
-                # The filter rejected what has woken it.
+                # The filter rejected the changes that woke the feed.
                 yield prefix
             prefix = b""
             self._is_beat_due = False
@@ -175,12 +175,12 @@ class FeedStream(LoopWaiter):
             if not has_waited:
                 has_waited = True
                 if not self._sent:
-                    # A client sees that it is heard.
+                    # The client sees that the server works.
                     yield self._format.waiting
                 self._rows.on_ready(self._wake)
             async for beat in self._beats():
                 yield beat
-            # Its time is over: it looks once more, because changes that cannot pass its filter have not woken it.
+            # Its time is over: it reads once more, because changes that cannot pass its filter have not woken it.
             is_last = self._is_ending or not self._changed.is_set()
             if is_last:
                 continue
@@ -188,7 +188,7 @@ class FeedStream(LoopWaiter):
         yield self._format.tail(self._rows.last_seq, await self._run(self._pending))
 
     def _packed(self, found: list[dict[str, Any]]) -> bytes:
-        """The bytes of rows, which the list gives up: what a client does not take is held once."""
+        """The bytes of rows. The list is cleared, so that rows on their way are held once."""
         self._sent += len(found)
         chunk = b"".join(map(self._format.row, found))
         self._batch = min(MOST_ROWS, max(1, CHUNK_BYTES * len(found) // len(chunk)))
@@ -199,11 +199,11 @@ class FeedStream(LoopWaiter):
         limit = self._waiting.limit
         if limit is None or self._sent < limit:
             return False
-        # As in CouchDB, a long poll that may tell nothing waits nevertheless.
+        # As in CouchDB, a long poll with limit 0 waits nevertheless.
         return not (self._waiting.feed == "longpoll" and limit == 0 and not self._waiting.descending)
 
     async def _found(self) -> AsyncIterator[list[dict[str, Any]] | None]:
-        """The next rows; before them None for each heartbeat that is due while they are searched for."""
+        """The next rows; before them None for each heartbeat that is due during the search."""
         waiting = self._waiting
         most = self._batch if waiting.limit is None else min(self._batch, waiting.limit - self._sent)
         if most <= 0:
@@ -222,7 +222,7 @@ class FeedStream(LoopWaiter):
         yield searching.result()
 
     async def _beats(self) -> AsyncIterator[bytes]:
-        """Wait until something has changed or the time is over; a heartbeat each time that one is due."""
+        """Wait until something has changed or the time is over; yield a heartbeat when it is due."""
         waiting = self._waiting
         while not self._changed.is_set():
             try:
@@ -232,7 +232,7 @@ class FeedStream(LoopWaiter):
                 if waiting.heartbeat_s is None:
                     return
                 if waiting.tells_seqs:
-                    # What the filter's hash has kept from waking it is read first, because the position is past that.
+                    # Rejected changes that did not wake the feed are read first, because the position is past them.
                     self._is_beat_due = True
                     self._changed.set()
                     return

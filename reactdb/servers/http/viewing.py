@@ -1,6 +1,6 @@
-"""Views over HTTP: `_design/{design}/_view/{name}`, and several questions to one at once.
+"""Views over HTTP: `_design/{design}/_view/{name}`, and several queries of one view at once.
 
-Rule of this file: it reads requests and writes answers. What a view is is in the dialect.
+Rule of this file: it parses requests and renders answers. The dialect has the views.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reactdb.servers.http.responses import Answer, not_modified, state_etag
 
 
 def rows(database: CouchDatabase, asking: Asking) -> Answer:
-    # The same question about the same documents, which a client that has the answer need not wait for.
+    # The same query of the same documents: a client with the answer need not wait for it.
     etag = state_etag(database.update_seq, asking.parts, sorted(asking.query), sha256(asking.body).digest())
     if asking.knows(etag):
         return not_modified(etag)
@@ -48,7 +48,7 @@ def _query(asking: Asking) -> ViewQuery:
         **list_options(asking),
         startkey_docid=asking.last_of("startkey_docid", "start_key_doc_id"),
         endkey_docid=asking.last_of("endkey_docid", "end_key_doc_id"),
-        # What is reduced is grouped.
+        # A reduced result is grouped.
         reduce=asking.strict_boolean("reduce") if asking.has("reduce") else (is_grouped or None),
         is_sorted=asking.strict_boolean("sorted", True),
     )

@@ -1,6 +1,6 @@
-"""LoopWaiter: what waits on the loop for changes, without a thread: woken by the thread that commits, or told to end.
+"""LoopWaiter: waits on the loop for changes, without a thread; the committing thread wakes it, or the server ends it.
 
-Rule of this file: an event and a flag. Who waits for how long is `streaming`'s, `polling`'s and `event_streams`'s.
+Rule of this file: an event and a flag. `streaming`, `polling` and `event_streams` decide the time of waiting.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["LoopWaiter"]
 
 
 class LoopWaiter:
-    """See the head of this file. Made on the loop that it waits on."""
+    """See the head of this file. Made on its own loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -21,12 +21,12 @@ class LoopWaiter:
         self._is_ending = False
 
     def end(self) -> None:
-        """Called on the loop: a server that stops lets it end as if its time were over."""
+        """Called on the loop: a server that stops ends it as if its time were over."""
         self._is_ending = True
         self._changed.set()
 
     def _wake(self) -> None:
-        """Called by the thread that has committed."""
+        """Called by the committing thread."""
         with suppress(RuntimeError):
             # The loop may be gone already.
             self._loop.call_soon_threadsafe(self._changed.set)

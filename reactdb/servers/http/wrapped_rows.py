@@ -1,10 +1,10 @@
-"""Wrapped rows: the rows of a feed that was read from already, or that counts what is pending as CouchDB does.
+"""Wrapped rows: the rows of a feed that was read before, or that counts pending changes as CouchDB does.
 
-    Paged(rows, ...)       all documents: a client that reads page after page has what is pending counted once
-    Counted(rows)          a filter that looks at ids only: what it did not tell counts
-    Begun(rows, most)      a filter that may fail: it has failed before the first byte is sent, if it does so at once
+    Paged(rows, ...)       all documents: pending changes are counted once for a client that reads page after page
+    Counted(rows)          a filter by ids only: rejected changes count as pending
+    Begun(rows, most)      a filter that may fail: an early failure comes before the first byte is sent
 
-Rule of this file: the rows are those of the feed, in its order, each once.
+Rule of this file: the rows of the feed, in its order, each once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Begun", "Counted", "Counts", "Paged"]
 
 
 class Wrapped:
-    """Rows that are those of a feed, but for what a subclass says."""
+    """The rows of a feed, with changes in subclasses."""
 
     def __init__(self, rows: CountingRows) -> None:
         self.inner = rows
@@ -47,7 +47,7 @@ class Wrapped:
 
 
 class Begun(Wrapped):
-    """Rows of which the first ones were read already."""
+    """Rows whose first ones were read already."""
 
     def __init__(self, rows: CountingRows, most: int) -> None:
         super().__init__(rows)
@@ -85,8 +85,8 @@ class Counts:
 
 
 class Paged(Wrapped):
-    """Rows of all documents. For a client that reads page after page, what is pending is counted once, and from then on
-    subtracted: otherwise each page would count all that come after it.
+    """Rows of all documents. For a client that reads page after page, pending changes are counted once, and then subtracted:
+    otherwise each page would count all later changes.
 
     Args:
         newest: The database's `update_seq` before the feed was opened.
@@ -110,7 +110,7 @@ class Paged(Wrapped):
     @property
     def pending(self) -> int:
         if self._newest != self._database.update_seq:
-            # A document may have been told several times, or have come to be after those that were counted.
+            # A document may have had several rows, or may be newer than the count.
             return self.inner.pending
         before = self._counts.get(self._database, self._newest, self._since)
         count = self.inner.pending if before is None else before - self._told
@@ -120,7 +120,7 @@ class Paged(Wrapped):
 
 
 class Counted(Wrapped):
-    """Rows of a filter that looks at ids only. CouchDB counts what it did not tell as pending."""
+    """Rows of a filter by ids only. CouchDB counts rejected changes as pending."""
 
     def __init__(self, rows: CountingRows) -> None:
         super().__init__(rows)

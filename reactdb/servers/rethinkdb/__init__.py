@@ -1,7 +1,7 @@
 """The RethinkDB server: the driver's protocol over TCP, in front of one database.
 
 handshake      authentication of a client
-conversation   bytes, frames, and which requests are quick
+conversation   bytes, frames, and the quick requests
 server         the port
 """
 

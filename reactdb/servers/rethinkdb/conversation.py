@@ -1,10 +1,10 @@
-"""RethinkDBConversation: what one driver sends and gets: the handshake, then frames.
+"""RethinkDBConversation: one driver's bytes: the handshake, then frames.
 
-A frame has 8 bytes of token, 4 of length, and JSON. A request that touches one document runs at once, on the loop, because the
-way to a thread and back takes longer than the request. A write does so only where its commit does not wait for the disk, and
-while no thread is running, which might be writing.
+A frame has 8 bytes of token, 4 of length, and JSON. A request for one document runs at once, on the loop, because the way to a
+thread and back takes longer than the request. A write does so only if its commit does not wait for the disk, and while no thread
+is running, because that might be writing.
 
-Rule of this file: what bytes are, and which requests are quick. What a request means is in the dialect's session.
+Rule of this file: bytes, and which requests are quick. The dialect's session executes requests.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
 from reactdb.session import session_of
 
-# The beginning of a request that concerns one document by its key, or continues a stream.
+# The beginning of a request for one document by its key, or of a request for the next batch of a stream.
 READ, WRITE = rb"1,\[16,", rb"1,\[(?:56|(?:53|54|55),\[\[16),"
 QUICK: Final = re.compile(rb"\[(?:(" + WRITE + rb")|(" + READ + rb")|[2-5]\])")
-# Any term but those whose cost grows with their own length only: variables, functions, names of tables, values, fields,
+# All terms except those with a cost that grows only with their own length: variables, functions, names of tables, values, fields,
 # comparisons, arithmetic, `branch`, `default`, `merge`, and the writes and `get` themselves.
 SLOW: Final = re.compile(
     rb"\[\s*(?!(?:1|2|3|10|13|14|15|16|17|18|19|20|21|22|23|24|25|26|27|28|29|31|32|33|34|35|53|54|55|56|65|66|67|69|92|94|99|103|"
     rb"137|155|169|170)\s*,)\d+\s*,\s*[\[{]"
 )
-# A write that names a second table may read all of it.
+# A write with a second table may read all of it.
 TABLE: Final = re.compile(rb"\[\s*15\s*,")
 MAX_QUICK_BYTES: Final = 8 * 1024
 

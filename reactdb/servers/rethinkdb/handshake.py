@@ -23,7 +23,7 @@ from reactdb.servers.scram import Scram, ScramFailed, WrongPassword
 from reactdb.servers.users import Credentials
 
 VERSION: Final = 0x34C2BDC3
-# Older protocols, which drivers before 2.3 speak. They get the error as plain text.
+# Older protocols, of drivers before 2.3. Their clients get the error as plain text.
 OLD_VERSIONS: Final = frozenset((0x3F61BA36, 0x723081E1, 0x5F75E83E, 0x400C2D20))
 SERVER_VERSION: Final = "2.4.4-reactdb"
 MAX_MESSAGE_BYTES: Final = 8 * 1024
@@ -41,7 +41,7 @@ class HandshakeFailed(Exception):
 
 
 class Handshake:
-    """One connection's handshake: `receive` what comes, send what it gives, until `is_done`."""
+    """One connection's handshake: pass received bytes to `receive`, and send its result, until `is_done`."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._scram = Scram(credentials)
@@ -50,7 +50,7 @@ class Handshake:
         self.is_done = False
 
     def receive(self, data: bytes) -> bytes:
-        """What to send for what came. What comes after the last message is in `rest`.
+        """The bytes to send. Bytes after the last message are in `rest`.
 
         Raises:
             HandshakeFailed.
@@ -66,12 +66,12 @@ class Handshake:
 
     @property
     def user(self) -> str:
-        """The name that the client gave."""
+        """The client's user name."""
         return self._scram.user
 
     @property
     def rest(self) -> bytes:
-        """Bytes that came after the handshake."""
+        """Bytes after the handshake."""
         return self._buffer
 
     def _message(self) -> dict[str, Any] | None:
@@ -95,7 +95,7 @@ class Handshake:
         number = int.from_bytes(self._buffer[:4], "little")
         if number in OLD_VERSIONS:
             raise HandshakeFailed(
-                "Only protocol V1_0 is spoken here: use a driver of RethinkDB 2.3 or later.", UNSUPPORTED
+                "Only protocol V1_0 is supported here: use a driver of RethinkDB 2.3 or later.", UNSUPPORTED
             )
         if number != VERSION:
             raise HandshakeFailed(

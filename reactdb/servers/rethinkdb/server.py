@@ -38,8 +38,8 @@ class RethinkDBServer(Server):
         workers: Workers | None = None,
         allow_anonymous: bool = False,
     ) -> None:
-        """`port` 0 takes any free port; `credentials` is `admin` without a password by default; `allow_anonymous` lets everybody
-        in who reaches `host`; `tls`, `workers`: see Server.
+        """`port` 0 takes any free port; `credentials` is `admin` without a password by default; `allow_anonymous` gives access to
+        everybody who reaches `host`; `tls`, `workers`: see Server.
 
         Raises:
             InvalidOption: `host` lets others in without a password.

@@ -40,7 +40,7 @@ def test_a_field_that_would_mean_something_else_is_shown_and_written_with_a_sign
 
 
 def test_a_resource_that_says_a_field_in_both_ways_is_refused(patients: Any) -> None:
-    with pytest.raises(AidboxError, match="says `meta` twice") as refused:
+    with pytest.raises(AidboxError, match="has `meta` twice") as refused:
         patients.create({"id": "a", "meta": {"tag": []}, "=meta": 1})
     assert refused.value.status == 422
 

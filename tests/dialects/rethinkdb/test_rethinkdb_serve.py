@@ -58,7 +58,7 @@ def test_a_driver_uses_a_served_file(tmp_path: Path) -> None:
         ("password", ("--rethinkdb", "--host", "0.0.0.0")),
         ("--users", ("--rethinkdb", "--host", "0.0.0.0")),
         ("not set", ("--rethinkdb", "--password-env", "NO_SUCH_VARIABLE")),
-        ("give one", ("--rethinkdb", "--port", "0", "--rethinkdb-port", "0")),
+        ("give only one", ("--rethinkdb", "--port", "0", "--rethinkdb-port", "0")),
         ("both --certificate and --key", ("--rethinkdb", "--certificate", "server.pem")),
         ("both --certificate and --key", ("--rethinkdb", "--key", "server.key")),
         ("leave --user and --password-env out", ("--rethinkdb", "--users", "users.txt", "--user", "ann")),

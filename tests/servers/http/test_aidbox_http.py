@@ -195,8 +195,8 @@ class TestResources:
 
         for method, path, body, status, sentence in (
             ("POST", "/Patient", {"id": "a"}, 409, "there is a Patient/a already"),
-            ("POST", "/Patient", {"resourceType": "Device"}, 422, "the resource says that it is a Device"),
-            ("PUT", "/Patient/a", {"id": "b"}, 422, "the resource says that its id is 'b'"),
+            ("POST", "/Patient", {"resourceType": "Device"}, 422, "the resource has the type Device"),
+            ("PUT", "/Patient/a", {"id": "b"}, 422, "the resource has the id 'b'"),
             ("POST", "/patient", {}, 400, "begins with a capital letter"),
             ("POST", "/Patient", {"id": "a b"}, 422, "an id is a text of letters"),
             (

@@ -121,7 +121,9 @@ class TestWaysIn:
         ]
 
         assert {400} == {answer.status_code for answer in answers}
-        sentence = "The content type of attachment `f` has control characters, which no header may have"
+        sentence = (
+            "The content type of attachment `f` has control characters, which are not allowed in a header"
+        )
         assert {("bad_request", sentence)} == {
             (said["error"], said["reason"]) for said in [*(answer.json() for answer in answers), *rows]
         }

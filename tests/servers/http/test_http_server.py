@@ -785,7 +785,7 @@ class TestCommand:
         [
             (
                 (),
-                "Say which protocol to speak: --rethinkdb, --couchdb, --aidbox, --mongodb, or several of them.",
+                "Choose a protocol: --rethinkdb, --couchdb, --aidbox, --mongodb, or several of them.",
             ),
             (("--couchdb", "--rethinkdb-port", "1"), "--rethinkdb-port needs --rethinkdb."),
             (("--rethinkdb", "--http-port", "1"), "--http-port needs --couchdb or --aidbox."),
@@ -795,7 +795,7 @@ class TestCommand:
             ),
             (
                 ("--couchdb", "--port", "1", "--http-port", "1"),
-                "--port and --http-port say the same where one protocol is spoken; give one.",
+                "--port and --http-port mean the same for a single protocol; give only one.",
             ),
             (
                 ("--rethinkdb", "--read-only"),

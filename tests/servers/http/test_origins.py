@@ -387,7 +387,9 @@ class TestAddresses:
     def test_another_address_needs_a_password(
         self, db: Any, server: Any, host: str, credentials: Any
     ) -> None:
-        with pytest.raises(InvalidOption, match="lets others in: give credentials with a password"):
+        with pytest.raises(
+            InvalidOption, match="gives other machines access: give credentials with a password"
+        ):
             server(db, host=host, credentials=credentials)
 
     @pytest.mark.parametrize("server", SERVERS)
