@@ -81,8 +81,8 @@ def connect(
         durability: "hard": an acknowledged write survives power loss. "soft": it survives the death of the process; after
             power loss the newest commits may be missing, never damaged, never a hole.
         busy_timeout: Seconds that a write through this handle waits for other threads and processes before DatabaseBusy.
-        retention: How much history the file keeps from now on, whoever writes to it: a number of changes, a timedelta, or None
-            for all; "auto", the default, leaves it at what the file says (see `Database.set_retention`).
+        retention: How much history the file keeps from now on, for all writers: a number of changes, a timedelta, or
+            None for all; "auto", the default, keeps the file's setting (see `Database.set_retention`).
         scheduler: Where feeds deliver, unless `subscribe` says otherwise; None: on the committing thread.
         origin: A name for this writer, kept with each of its changes.
         wal_limit_bytes: Size of the write-ahead log beyond which writes are refused, with WalTooLarge, while it
@@ -140,7 +140,8 @@ def _name_of(path: object) -> str:
 
 
 def delete_database(path: str | os.PathLike[str]) -> None:
-    """Delete a database: the file and those beside it. To delete the file alone would leave its write-ahead log to the next one.
+    """Delete a database: the file and the files beside it. Deleting the file alone would leave its write-ahead log to
+    the next one.
 
     Raises:
         CannotOpen: There is none.
@@ -170,7 +171,7 @@ def check_origin(origin: object) -> None:
 
 
 class ReadableDatabase:
-    """What a database has in common with a view of its past: the tables and the log, to be read."""
+    """The common part of a database and a view of its past: reading the tables and the log."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -285,7 +286,7 @@ class Database(ReadableDatabase, FeedSource):
         return self.table(name)
 
     def table_drop(self, name: str) -> dict[str, int]:
-        """Drop a table. Its feeds get what is pending, then end with FeedAborted."""
+        """Drop a table. Its feeds get their pending events, then end with FeedAborted."""
         check_text("Table", name)
 
         def one(transaction: WriteTransaction) -> None:
@@ -301,26 +302,27 @@ class Database(ReadableDatabase, FeedSource):
     def transaction(
         self, *, durability: str | None = None, origin: str | None = None, exclusive: bool = False
     ) -> Iterator[OpenTransaction]:
-        """Make several writes one commit: all there, or none.
+        """Make several writes one commit: all of them are stored, or none.
 
-        It takes in what the thread, the asyncio task and the greenlet that began it write, through any handle on the file. Other
-        threads and processes wait meanwhile, so keep it short. Another task of the same thread reads what is committed, and its
-        writes raise TransactionOwned, unless the transaction was handed to it. Reads inside see its writes; feeds deliver them
-        when it is committed. Inside another transaction it is a savepoint of that one, and can fail alone.
+        The transaction includes all writes of the thread, the asyncio task and the greenlet that began it, through
+        any handle on the file. Other threads and processes wait during it, so keep it short. Another task of the same
+        thread reads the committed state, and its writes raise TransactionOwned, unless the transaction was handed to
+        it. Reads inside see the transaction's writes; feeds deliver them after the commit. Inside another transaction
+        it is a savepoint of that one, and can fail alone.
 
         Args:
             durability: "hard" or "soft"; None: the handle's.
             origin: A name for the writer, kept with each change; None: the handle's.
-            exclusive: Only what goes through the object that is yielded is a part of it. Every other write of this thread raises
-                TransactionOwned, and every other read gives what is committed.
+            exclusive: Only writes through the yielded object are a part of it. Every other write of this thread
+                raises TransactionOwned, and every other read returns the committed state.
 
         Yields:
             An `OpenTransaction`: the same database, inside of this transaction.
 
         Raises:
             TransactionOwned: Another task or greenlet of this thread has a transaction open.
-            TransactionRolledBack: At the end, where another task ends it, or something inside of it has not ended.
-            DatabaseBusy and what else a write raises.
+            TransactionRolledBack: At the end, where another task ends it, or a block or task inside has not ended.
+            DatabaseBusy and all other errors of a write.
         """
         check_origin(origin)
         check_flag("exclusive", exclusive)
@@ -369,8 +371,8 @@ class Database(ReadableDatabase, FeedSource):
         """Say how much history the file keeps from now on, whichever process writes to it. The file keeps the answer; without one
         it is "auto".
 
-        Live documents, and old values of changes that are kept, always stay; so does, up to a limit (see `hold`), what
-        open feeds and durable consumers have still to read.
+        Live documents, and old values of kept changes, always stay; so do, up to a limit (see `hold`), the changes
+        that open feeds and durable consumers have still to read.
 
         Args:
             retention: A number of changes; a timedelta; None: all; "auto": what takes as much room as the rest of the file (live
@@ -389,7 +391,7 @@ class Database(ReadableDatabase, FeedSource):
         )
 
     def hold(self, changes: int) -> None:
-        """Say how many changes compaction and retention leave, beyond what they are asked to keep, to durable consumers of the
+        """Set how many changes compaction and retention leave, beyond their own limits, to durable consumers of the
         file and open feeds of the process that have still to read them. The file keeps the number; without one it is
         1,000,000."""
         if isinstance(changes, bool) or not isinstance(changes, int) or not 0 <= changes < 1 << 63:
@@ -426,9 +428,10 @@ class Database(ReadableDatabase, FeedSource):
             selection: A table or a part of one; the result for a document must not depend on other documents. None:
                 every table, also the documents that are deleted because their table is dropped.
             since: Where a new one begins: after this seq or token, 0 for the start of the log; None: now.
-            partitions: Into how many parts the changes are split, by key; at most one worker has each, and the changes of one key
-                are given in order. None: as it was made, at first 1.
-            lease_s: Seconds after which a worker that was not heard of counts as hung, and another one may take over.
+            partitions: The number of parts into which the changes are split, by key; at most one worker has each
+                part, and the changes of one key are delivered in order. None: the number of an existing consumer, for
+                a new one 1.
+            lease_s: Seconds without a renewal after which a worker counts as hung, and another one may take over.
             max_attempts: How often a change that fails is given alone before it goes to the table `consumers.dead_letters`; None:
                 for ever.
             backoff_s: Seconds that pass after the first failure; twice as many after each further one.
@@ -461,11 +464,11 @@ class Database(ReadableDatabase, FeedSource):
         )
 
     def consumers(self) -> list[dict[str, Any]]:
-        """The durable consumers of the file, a dict for each partition, by name: `name`, `partition`, `partitions`; `seq`, its
-        position; `lag` in changes of all tables, and `lag_s`, the age of the first of them; `is_lost`, whether history that it
-        has still to read was removed; `holder`, the worker that has it (None: nobody), with `lease_s` left and its `fence`;
-        `attempts`, `failing` and `error` of the change that fails (its seq; None: none does); `dead_letters`, how many were
-        set aside.
+        """The durable consumers of the file, a dict for each partition, by name: `name`, `partition`, `partitions`;
+        `seq`, its position; `lag` in changes of all tables, and `lag_s`, the age of the first of them; `is_lost`,
+        whether history that it needs was removed; `holder`, its present worker (None: none), with `lease_s` left and
+        its `fence`; `attempts`, `failing` and `error` of the change that fails (its seq; None: none does);
+        `dead_letters`, the number of changes that were set aside.
         """
         from reactdb.consumer import status
 
@@ -525,14 +528,14 @@ class Database(ReadableDatabase, FeedSource):
 
     def stats(self) -> dict[str, Any]:
         """Figures: `seq`, `oldest` (position from which the log can be read), `hold` (see `hold`), `tables`,
-        `file_bytes`, `wal_bytes`; `checkpoint` (see `Checkpoints.figures`) and `oldest_read_s`: whether the write-ahead log can
-        be emptied, and what may keep it.
+        `file_bytes`, `wal_bytes`; `checkpoint` (see `Checkpoints.figures`) and `oldest_read_s`: whether the
+        write-ahead log can be emptied, and what may prevent it.
 
-        `history` is a dict: `retention`, as `connect` takes it; `bytes` that history takes, an estimate; `limit_bytes` that it
-        may take, None unless `retention` is "auto"; `holds`, a list of what holds history back: dicts of `by`, a durable consumer
-        or the feeds of this process, and `from`, the seq past which it has still to read, the lowest first; `clock_behind_s`, by
-        how many seconds the clock of this machine is behind the newest change: None unless it is more than a day, so that one of
-        the two is wrong.
+        `history` is a dict: `retention`, as the argument of `connect`; `bytes`, an estimate of the size of history;
+        `limit_bytes`, its limit, None unless `retention` is "auto"; `holds`, a list of the readers that hold history
+        back: dicts of `by`, a durable consumer or the feeds of this process, and `from`, the seq past which it has
+        still to read, the lowest first; `clock_behind_s`, by how many seconds the clock of this machine is behind the
+        newest change: None up to a day; beyond, one of the two is wrong.
 
         `stopped_views` is a dict: why a table of `materialize` is no longer kept up to date, by its name."""
         self._session.check_open()
@@ -561,8 +564,8 @@ class Database(ReadableDatabase, FeedSource):
         return found | {"checkpoint": engine.checkpoint_figures(), "oldest_read_s": oldest_read_s}
 
     def subscriptions(self) -> list[dict[str, Any]]:
-        """The subscriptions that this process has open on the file, by any handle: `table` (None: all), `kind`, `queued`,
-        `dropped`, `delivered`, `is_behind` (it reads on from the log) and `lag_seq`. Subscriptions that were never disposed of
+        """The open subscriptions of this process on the file, by any handle: `table` (None: all), `kind`, `queued`,
+        `dropped`, `delivered`, `is_behind` (it reads from the log) and `lag_seq`. Subscriptions without `dispose()`
         show here."""
         self._session.check_open()
         listener = self._session.engine.publisher.listener

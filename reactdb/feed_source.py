@@ -44,8 +44,9 @@ class FeedSource:
         Cold: every subscription has its own position and queue. Events come in log order, on the committing thread after its
         write is done, unless a scheduler is given to `subscribe` or `connect`.
 
-        The events of a database carry `table`. Applied in order, they give what every table has. Where a table is dropped, there
-        is a deletion of each document; where it is renamed, a deletion under the old name and an insertion under the new one.
+        The events of a database carry `table`. Applied in order, they reproduce the content of every table. Where a
+        table is dropped, there is a deletion of each document; where it is renamed, a deletion under the old name and
+        an insertion under the new one.
 
         Args:
             squash: False delivers every change; True delivers the net difference whenever the subscriber is free; a number
@@ -54,19 +55,20 @@ class FeedSource:
             include_initial, include_states: Begin with the present result, as events that have only `new_val`; deliver states.
             include_offsets: Add `old_offset` and `new_offset`, for an ordered selection.
             include_types: Add `type`: add, remove, change, initial, state.
-            include_seq, include_commit, include_origin: Add `seq`, the position in the log; `commit`, the seq of the first change
-                of the same commit; `origin`, what the writer called itself, or None.
-            include_catalogue: Of a database only: there is an event for each table and index that is made, renamed or dropped, in
-                its place among the changes, such as `{"kind": "table_create", "table": "games", "table_id": 1, "primary_key":
-                "id"}` (see `db.log()`), and none for each document of a table that is dropped or renamed.
-            batches: Each event is a list of what one commit does, never a half; with `squash`, of what whole commits do.
+            include_seq, include_commit, include_origin: Add `seq`, the position in the log; `commit`, the seq of the
+                first change of the same commit; `origin`, the writer's own name, or None.
+            include_catalogue: For a database only: deliver an event for each creation, rename and drop of a table or
+                an index, in its place among the changes, such as `{"kind": "table_create", "table": "games",
+                "table_id": 1, "primary_key": "id"}` (see `db.log()`), and none for each document of a dropped or
+                renamed table.
+            batches: Each event is a list of all changes of one commit; with `squash`, of several commits.
             since: A seq or a token: begin with the changes past it instead of now; a token from the middle of initial values
                 begins with the rest of them.
             on_overflow: When the queue is full: "drop" the earliest and deliver how many, "error" to end with FeedOverflow,
                 "spill" to read on in the log and lose nothing. None: "spill" with `include_offsets` or `batches`, else "drop".
-            on_predicate_error: When a filter, a map or another step fails for a document that is written: "skip" passes over the
-                document, counts it in `stats()["failed"]` and logs the first one; "raise" ends the feed with the error. A field
-                that is missing is no error to a filter, which has its `default`.
+            on_predicate_error: When a filter, a map or another step fails for a written document: "skip" leaves the
+                document out, counts it in `stats()["failed"]` and logs the first one; "raise" ends the feed with the
+                error. A missing field is no error to a filter, which has its `default`.
             skip_origin: Leave out the changes of writers that called themselves so.
 
         Returns:

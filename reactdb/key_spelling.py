@@ -1,4 +1,4 @@
-"""KeySpelling: how a dialect shows primary keys that it cannot say, so that each is shown as another value and comes back.
+"""KeySpelling: the form in which a dialect shows primary keys that it lacks, as other values, and the way back.
 
     key                                       shown as
     ----------------------------------------  -----------------------------------------------------------------------
@@ -6,7 +6,7 @@
     any other: a date, a UUID, a microsecond  the text `=` and its JSON: `={"$reactdb_type$":"date","value":"2026-01-31"}`
     a text that looks like such a spelling    one `=` more before it
 
-Which keys come back is the dialect's to say. Keys that are equal, as 1 and 1.0 are, are one key, and have one spelling.
+The dialect decides which keys come back unchanged. Equal keys, such as 1 and 1.0, are one key, and have one spelling.
 
 Rule of this file: keys in, keys out. It knows no document.
 """
@@ -23,7 +23,7 @@ from reactdb.values.collation import key_bytes, key_value, primary_key_bytes
 __all__ = ["SIGN", "KeySpelling"]
 
 SIGN: Final = "="
-"""How a spelling begins. A text that does not is a key that is shown as it is."""
+"""The beginning of a spelling. A text without it is a key in its own form."""
 
 
 class KeySpelling:
@@ -32,7 +32,7 @@ class KeySpelling:
     def __init__(self, read_back: Callable[[Any], Any]) -> None:
         """
         Args:
-            read_back: What would be stored of a value that comes back as it is shown. It may raise a ReactDBError.
+            read_back: The stored form of a value that comes back in its shown form. It may raise a ReactDBError.
         """
         self._read_back = read_back
 
@@ -43,7 +43,7 @@ class KeySpelling:
         return key if self._comes_back(key) else _spelling(key)
 
     def stored(self, shown: Any) -> Any:
-        """The key that is shown as this: the value itself where it is no spelling. Of keys that are equal, any."""
+        """The key behind the shown value: the value itself if it is no spelling. Of equal keys, any."""
         if not isinstance(shown, str) or shown[:1] != SIGN:
             return shown
         if shown[1:2] == SIGN:
@@ -74,5 +74,5 @@ class KeySpelling:
 
 
 def _spelling(key: Any) -> str:
-    # Of keys that are equal, the bytes give one.
+    # Of equal keys, the bytes decide.
     return SIGN + json.dumps(key_value(key_bytes(key)))

@@ -138,7 +138,7 @@ class PartitionedView:
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
         if self._is_of_all and change.table == DEAD_LETTERS:
-            # Else what a consumer of all tables sets aside would come back to it.
+            # Otherwise the dead letters of a consumer of all tables would come back to it.
             return ()
         if change.table_id == CATALOGUE:
             return [one for one in self.view.advance(change, reader) if self._is_wanted(change_of(one))]

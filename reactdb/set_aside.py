@@ -24,7 +24,7 @@ from reactdb.store.transaction import WriteTransaction
 from reactdb.table import Table
 
 DEAD_LETTERS = "consumers.dead_letters"
-"""The table of the changes that were set aside: an ordinary one, made with the first of them."""
+"""The table of dead letters: an ordinary table, made with the first of them."""
 
 
 # In the `id` of a change: between the seq and the document, where a table was dropped or renamed.

@@ -546,7 +546,7 @@ class Table(Selection):
     def get_all(self, *keys: Any, index: str | None = None) -> Selection:
         """The documents with these keys, in the order of the arguments; of the primary key or of an index.
 
-        A key that is listed twice gives its documents twice, as in ReQL.
+        A repeated key gives its documents twice, as in ReQL.
         """
         check_index(index)
         encoded = tuple(key_of(key) if index is None else index_key_of(key) for key in keys)
@@ -671,7 +671,7 @@ class Table(Selection):
 
 
 def query_of(selection: Selection) -> Query:
-    """What a selection asks, as a value: for code that stands on selections, such as durable consumers."""
+    """A selection's query, as a value: for code above selections, such as durable consumers."""
     return selection._query
 
 

@@ -8,7 +8,7 @@ in ReQL.
     async for change in feed: ...
     feed.filter(row["new_val"]["score"] > 10)   ReQL's terms, giving a Feed again
 
-Cold: each of these subscribes anew. The methods are ReQL's. The operators of Rx are reached through `pipe`.
+Cold: each of these subscribes again. The methods are ReQL's. The operators of Rx are reached through `pipe`.
 
 Rule of this file: it only connects the parts. `rx` makes a feed an Observable of reactivex.
 """

@@ -1,9 +1,10 @@
 """Feeds as Observables of reactivex, without importing reactivex before it is used.
 
-Importing reactivex takes as long as everything else that a program pays before its first live result (asyncio is in it), and
-a callback, a cursor and a loop need nothing of it. So a feed does not inherit from `reactivex.Observable`: it is registered as
-one (`abc.ABCMeta.register`). It has what reactivex itself calls on an Observable: `subscribe`, `pipe` and `lock`. The operators
-are reached through `pipe`, because many of their names are also ReQL's, with another meaning.
+Importing reactivex takes as long as all other work of a program before its first live result (asyncio is in it), and
+a callback, a cursor and a loop need nothing of it. So a feed does not inherit from `reactivex.Observable`: it is
+registered as one (`abc.ABCMeta.register`). It has the methods that reactivex itself calls on an Observable:
+`subscribe`, `pipe` and `lock`. The operators are reached through `pipe`, because many of their names are also ReQL's,
+with another meaning.
 
     isinstance(feed, reactivex.Observable)      true: such a program has imported reactivex
     feed.pipe(ops.map(...))                     reactivex is imported here, if it was not before

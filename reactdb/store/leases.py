@@ -278,8 +278,8 @@ def still_held(transaction: WriteTransaction, held: Lease) -> Lease:
 
 
 def furthest_behind(connection: Connection, oldest: int) -> tuple[int, str] | None:
-    """The lowest position, of those from `oldest` on, from which a consumer has still to read the log, and the consumer's name;
-    None: none has."""
+    """The lowest position, from `oldest` on, from which a consumer has still to read the log, and the consumer's
+    name; None: there is none."""
     return min(positions_from(connection, oldest), default=None)
 
 

@@ -169,7 +169,7 @@ def test_somebody_who_begins_to_write_is_noticed_by_the_next_read(folder: Path, 
         ):
             with pytest.raises(
                 reactdb.errors.StorageMoved,
-                match=r"nobody writes, and has changed: close this .* open it again",
+                match=r"without writers, and has changed: close this .* open it again",
             ):
                 use()
 
@@ -203,7 +203,7 @@ def test_a_writer_who_has_it_open_is_followed_and_one_who_comes_later_ends_the_f
             while not errors and time.monotonic() < end:
                 time.sleep(0.01)
             assert [reactdb.errors.StorageMoved] == [type(error) for error in errors]
-            assert "somebody writes it now" in str(errors[0])
+            assert "has a writer now" in str(errors[0])
             with (
                 reactdb.connect(mounted / "a.db", read_only=True) as again,
                 again.table("games").changes(since=0).cursor() as cursor,
