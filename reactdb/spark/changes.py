@@ -236,7 +236,7 @@ class ChangeRows:
 
 
 def _fixed(field: spark.StructField, shape: str) -> Fill:
-    """The function that fills a column without documents' fields."""
+    """The function that fills a column that is independent of the documents' fields."""
     name = field.name
     if name == "ts":
         check_type(field, spark.TimestampType)

@@ -183,7 +183,7 @@ def configure(
     """`update` of documents of `table_config`.
 
     Raises:
-        OperationFailed: A name is taken; QueryError: the update changes a fixed value.
+        OperationFailed: A name is taken; QueryError: the update changes a setting that is fixed.
     """
     native, counts = call.evaluator.native, COUNTERS.copy()
     changes: list[dict[str, Any]] = []

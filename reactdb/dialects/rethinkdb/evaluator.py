@@ -1,4 +1,4 @@
-"""The evaluator: from terms to values.
+"""The evaluator: computes the value of a term.
 
 Each file of terms registers a handler under a term's name. A handler gets a TermCall: the term, the values of its arguments, and
 methods that check and convert them. A term without a handler is reactdb's operation of the same name.

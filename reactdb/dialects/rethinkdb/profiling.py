@@ -19,7 +19,7 @@ from reactdb.dialects.rethinkdb.evaluator import Evaluator, Scope
 from reactdb.dialects.rethinkdb.terms import DATUM, FUNC, VAR, Term
 
 MAX_TASKS: Final = 1_000
-"""The most listed tasks: a function may be evaluated once per document."""
+"""Further tasks are not listed: a function may be evaluated once for each document."""
 
 
 class Profiler(Evaluator):

@@ -55,7 +55,7 @@ MAX_STREAMS: Final = 10_000
 """Open streams of one connection. A feed costs about 10 kB."""
 
 MAX_ARRAY_LIMIT: Final = 10_000_000
-"""The highest `array_limit` of a client: an array is in memory."""
+"""A client cannot raise `array_limit` above this, because arrays are in memory."""
 
 # The options of `run`. Options for a cluster or for the driver are accepted and ignored.
 RUN_OPTIONS: Final = frozenset(

@@ -81,7 +81,7 @@ class Sequence:
     Attributes:
         kind: One of TABLE, TABLE_SLICE, SELECTION, ARRAY_SELECTION, STREAM.
         path: The path of its term.
-        table: The table of the documents, so that they can be written; None without a table.
+        table: The table of the documents, so that they can be written; None if they are in no table.
         operators: The operators for the elements of a feed.
         refusal: Why `changes` is not possible: the message, and the path to blame (None: the path of `changes`).
         is_ordered: Whether an index orders it.
