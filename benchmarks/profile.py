@@ -131,7 +131,7 @@ def short(file: str) -> str:
 
 def profile(workload: Workload, peer: peers.Peer, scale: float) -> Profile:
     """Run it until there are samples enough."""
-    sampler = Sampler(lambda code: code.co_name == "hear_signals")
+    sampler = Sampler(lambda code: code.co_name == "watch_signals")
     figures: list[float] = []
     try:
         with tempfile.TemporaryDirectory(prefix="reactdb-benchmarks-") as folder:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from reactdb.database import Database, OpenTransaction, PastDatabase, connect, delete_database
     from reactdb.dialects.aidbox.aidbox import aidbox
     from reactdb.dialects.couchdb.couch import couchdb
-    from reactdb.dialects.mongodb.opening import mongodb
+    from reactdb.dialects.mongodb.mongodb import mongodb
     from reactdb.dialects.rethinkdb.embedded import rethinkdb
     from reactdb.errors import (
         CorruptDatabase,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from reactdb.feeds.feed import Cursor, Feed
     from reactdb.feeds.livelist import LiveList
     from reactdb.feeds.reader import FeedReader
-    from reactdb.replication.syncing import Sync, sync
+    from reactdb.replication.sync import Sync, sync
     from reactdb.table import Selection, Table
     from reactdb.values.blob import Blob
     from reactdb.values.codec import FrozenDict, FrozenList, thaw
@@ -63,7 +63,7 @@ _HOMES = {
     "reactdb.database": ("Database", "OpenTransaction", "PastDatabase", "connect", "delete_database"),
     "reactdb.dialects.aidbox.aidbox": ("aidbox",),
     "reactdb.dialects.couchdb.couch": ("couchdb",),
-    "reactdb.dialects.mongodb.opening": ("mongodb",),
+    "reactdb.dialects.mongodb.mongodb": ("mongodb",),
     "reactdb.dialects.rethinkdb.embedded": ("rethinkdb",),
     "reactdb.errors": (
         "CorruptDatabase",
@@ -85,7 +85,7 @@ _HOMES = {
     "reactdb.feeds.feed": ("Cursor", "Feed"),
     "reactdb.feeds.livelist": ("LiveList",),
     "reactdb.feeds.reader": ("FeedReader",),
-    "reactdb.replication.syncing": ("Sync", "sync"),
+    "reactdb.replication.sync": ("Sync", "sync"),
     "reactdb.table": ("Selection", "Table"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

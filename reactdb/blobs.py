@@ -24,8 +24,8 @@ from reactdb.errors import (
     InvalidOption,
     ReactDBError,
     ResourceLimit,
-    shown,
-    type_in_words,
+    describe_type,
+    format_value,
 )
 from reactdb.session import Session
 from reactdb.store.blobs import (
@@ -41,12 +41,12 @@ from reactdb.store.blobs import (
     find_blob,
     finish_blob,
     give_up_blob,
-    known_blob,
+    list_whole_blobs,
     read_piece,
     remove_pieces,
     remove_unused,
     renew_blob,
-    whole_blobs,
+    require_blob,
 )
 from reactdb.store.file.sqlite import Connection
 from reactdb.values.blob import Blob, digest_bytes
@@ -130,7 +130,7 @@ class Blobs:
             The number of removed blobs. The rests of interrupted writes are removed, too, and not counted.
         """
         if not isinstance(older_than, timedelta) or older_than < timedelta():
-            raise InvalidOption(f"older_than is a timedelta, not below zero, not {shown(older_than)}")
+            raise InvalidOption(f"older_than is a timedelta, not below zero, not {format_value(older_than)}")
         unused_ms = older_than // timedelta(milliseconds=1)
         engine = self._session.engine
         count, has_more = 0, True
@@ -162,17 +162,19 @@ class Blobs:
             InvalidOption: It is neither a Blob nor a digest. Reads raise CorruptDatabase where a piece does not match
             its checksum, and DatabaseClosed.
         """
-        return cast("BinaryIO", io.BufferedReader(BlobFile(self._session, self._stored(blob)), PIECE_BYTES))
+        return cast(
+            "BinaryIO", io.BufferedReader(BlobFile(self._session, self._require_blob(blob)), PIECE_BYTES)
+        )
 
     def read(self, blob: Blob | str) -> bytes:
         """All bytes of a blob, verified by its digest. Arguments and errors as for `open`."""
         from hashlib import sha256
 
-        stored = self._stored(blob)
+        stored = self._require_blob(blob)
         with io.BufferedReader(BlobFile(self._session, stored), PIECE_BYTES) as file:
-            found = file.read()
-        check_digest(stored, sha256(found).digest())
-        return found
+            content = file.read()
+        check_digest(stored, sha256(content).digest())
+        return content
 
     def get(self, digest: str) -> Blob | None:
         """The blob of this digest, with its size; None where this database has none.
@@ -193,8 +195,8 @@ class Blobs:
         """All blobs, by digest. Blobs that are put or removed during the iteration may be among them, or not."""
         after = b""
         while True:
-            with self._reading() as snapshot:
-                page = whole_blobs(snapshot.connection, after, PAGE)
+            with self._open_read() as snapshot:
+                page = list_whole_blobs(snapshot.connection, after, PAGE)
             yield from page
             if len(page) < PAGE:
                 return
@@ -202,24 +204,24 @@ class Blobs:
 
     def totals(self) -> tuple[int, int]:
         """How many blobs there are, and how many bytes they have together."""
-        with self._reading() as snapshot:
+        with self._open_read() as snapshot:
             return blob_totals(snapshot.connection)
 
     def _find(self, digest: object) -> StoredBlob | None:
         name = digest_bytes(digest)
-        with self._reading() as snapshot:
+        with self._open_read() as snapshot:
             return find_blob(snapshot.connection, name)
 
-    def _stored(self, blob: Blob | str) -> StoredBlob:
+    def _require_blob(self, blob: Blob | str) -> StoredBlob:
         if isinstance(blob, Blob):
-            with self._reading() as snapshot:
-                return known_blob(snapshot.connection, blob)
-        found = self._find(blob)
-        if found is None:
+            with self._open_read() as snapshot:
+                return require_blob(snapshot.connection, blob)
+        stored = self._find(blob)
+        if stored is None:
             raise BlobNotFound(f"sha256:{blob}")
-        return found
+        return stored
 
-    def _reading(self) -> AbstractContextManager[Snapshot]:
+    def _open_read(self) -> AbstractContextManager[Snapshot]:
         return self._session.read_rows()
 
 
@@ -244,7 +246,7 @@ def pieces_of(source: object) -> Iterator[bytes]:
     for given in _parts_of(source):
         if not isinstance(given, (bytes, bytearray, memoryview)):
             raise InvalidOption(
-                f"a blob is made of bytes, and its source gave a value {type_in_words(given)}"
+                f"a blob is made of bytes, and its source gave a value {describe_type(given)}"
             )
         part = bytes(given)
         waiting.append(part)
@@ -267,16 +269,16 @@ def _parts_of(source: object) -> Iterable[Any]:
         return iter(lambda: _read_from(read), b"")
     if isinstance(source, str) or not isinstance(source, Iterable):
         raise InvalidOption(
-            f"a blob is bytes, a binary file or an iterable of bytes, not a value {type_in_words(source)}"
+            f"a blob is bytes, a binary file or an iterable of bytes, not a value {describe_type(source)}"
         )
     return source
 
 
 def _read_from(read: Callable[[int], Any]) -> Any:
-    found = read(PIECE_BYTES)
-    if found is None:
+    data = read(PIECE_BYTES)
+    if data is None:
         raise InvalidOption("the source of a blob has nothing to read at the moment: make it one that waits")
-    return found or b"" if isinstance(found, (bytes, bytearray)) else found
+    return data or b"" if isinstance(data, (bytes, bytearray)) else data
 
 
 class _Unfinished:
@@ -364,7 +366,7 @@ class BlobFile(io.RawIOBase):
         super().__init__()
         self.blob = stored.blob
         self._session = session
-        self._stored = stored
+        self._require_blob = stored
         self._position = 0
         self._number = -1
         self._piece = b""
@@ -376,7 +378,7 @@ class BlobFile(io.RawIOBase):
 
     def close(self) -> None:
         if not self.closed:
-            self._in_use.discard(self._stored.id)
+            self._in_use.discard(self._require_blob.id)
         super().close()
 
     def readable(self) -> bool:
@@ -391,9 +393,11 @@ class BlobFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self._check_open()
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._stored.size}.get(whence)
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._require_blob.size}.get(
+            whence
+        )
         if start is None:
-            raise ValueError(f"whence is 0, 1 or 2, not {shown(whence)}")
+            raise ValueError(f"whence is 0, 1 or 2, not {format_value(whence)}")
         if start + offset < 0:
             raise ValueError(f"position {start + offset} is before the beginning")
         self._position = start + offset
@@ -402,7 +406,7 @@ class BlobFile(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer, or less: never past the end of a piece."""
         self._check_open()
-        stored = self._stored
+        stored = self._require_blob
         if self._position >= stored.size:
             return 0
         number, start = divmod(self._position, stored.piece_bytes)
@@ -412,10 +416,10 @@ class BlobFile(io.RawIOBase):
                 self._piece = read_piece(snapshot.connection, stored, number)
             self._number = number
         with memoryview(buffer) as view, view.cast("B") as flat:
-            found = self._piece[start : start + len(flat)]
-            flat[: len(found)] = found
-        self._position += len(found)
-        return len(found)
+            part = self._piece[start : start + len(flat)]
+            flat[: len(part)] = part
+        self._position += len(part)
+        return len(part)
 
     def _check_open(self) -> None:
         if self.closed:

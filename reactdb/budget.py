@@ -37,17 +37,17 @@ __all__ = [
     "Stopped",
     "WorkStopped",
     "WritesTooLong",
+    "bind_budget",
     "check",
     "current",
     "in_turn",
-    "paced",
     "process_bytes",
-    "sort_paced",
+    "sort_with_budget",
     "spend",
     "spend_bytes",
+    "spend_per_element",
     "spend_value",
     "steps_of",
-    "with_own_budget",
 ]
 
 T = TypeVar("T")
@@ -301,7 +301,7 @@ def spend_value(value: Any) -> None:
         budget.spend(steps_of(value))
 
 
-def with_own_budget(work: Callable[[T], R]) -> Callable[[T], R]:
+def bind_budget(work: Callable[[T], R]) -> Callable[[T], R]:
     """The work of a write, with the budget that is in force now: another thread may execute it in its own commit.
 
     Raises:
@@ -362,14 +362,16 @@ def in_turn(most_s: float | None = None) -> Iterator[None]:
         yield
 
 
-def paced(elements: Iterable[Any]) -> Iterable[Any]:
+def spend_per_element(elements: Iterable[Any]) -> Iterable[Any]:
     """The elements; where there is a budget, each of them spends one step. The step belongs to the budget in force at
     the use of the element: a cursor may be opened by one client, and read by another after the first has left.
     """
-    return elements if current.get() is None else _paced(elements)
+    return elements if current.get() is None else _spend_per_block(elements)
 
 
-def sort_paced(elements: Iterable[T], key: Callable[[T], Any], *, is_descending: bool = False) -> list[T]:
+def sort_with_budget(
+    elements: Iterable[T], key: Callable[[T], Any], *, is_descending: bool = False
+) -> list[T]:
     """The elements in order, as `sorted` gives them. Where there is a budget, only some thousand are compared at a time without a
     look at it: Python's own sort gives no other thread a turn.
     """
@@ -383,10 +385,10 @@ def sort_paced(elements: Iterable[T], key: Callable[[T], Any], *, is_descending:
         runs.append(run)
     if len(runs) < 2:
         return runs[0] if runs else []
-    return list(paced(heapq.merge(*runs, key=key, reverse=is_descending)))
+    return list(spend_per_element(heapq.merge(*runs, key=key, reverse=is_descending)))
 
 
-def _paced(elements: Iterable[Any]) -> Iterator[Any]:
+def _spend_per_block(elements: Iterable[Any]) -> Iterator[Any]:
     remaining = iter(elements)
     is_more = True
     while is_more:

@@ -83,7 +83,7 @@ class Change:
             computes them anyway. Where it did not, there is None, or no such number: compute them from the documents.
 
     The writer passes on the documents that it has decoded (`old`, `new`), and drops them after the delivery of the
-    commit (`Commit.let_go`); a later use decodes them again.
+    commit (`Commit.release_documents`); a later use decodes them again.
     """
 
     __slots__ = (
@@ -146,10 +146,10 @@ class Change:
             HistoryLost: The change is from `db.log()`, which reads this document at its first use, and another
                 process has compacted the log since.
         """
-        found = self._old_bytes
-        if found is None or isinstance(found, bytes):
-            return found
-        self._old_bytes = old = found.before(self)
+        stored = self._old_bytes
+        if stored is None or isinstance(stored, bytes):
+            return stored
+        self._old_bytes = old = stored.before(self)
         return old
 
     @property
@@ -176,19 +176,19 @@ class Change:
     @property
     def old_val(self) -> codec.FrozenDict | None:
         """The document before, or None. Decoded once and shared by all readers: it refuses changes."""
-        found = self.old
-        if found is None and self._old_bytes is not None:
+        value = self.old
+        if value is None and self._old_bytes is not None:
             body = self.old_bytes
-            found = self.old = None if body is None else codec.decode_frozen(body)
-        return found
+            value = self.old = None if body is None else codec.decode_frozen(body)
+        return value
 
     @property
     def new_val(self) -> codec.FrozenDict | None:
         """The document after, or None. Shared, like `old_val`."""
-        found = self.new
-        if found is None and self.new_bytes is not None:
-            found = self.new = codec.decode_frozen(self.new_bytes)
-        return found
+        value = self.new
+        if value is None and self.new_bytes is not None:
+            value = self.new = codec.decode_frozen(self.new_bytes)
+        return value
 
     def documents(self) -> tuple[codec.FrozenDict | None, codec.FrozenDict | None]:
         """(`old_val`, `new_val`): each event needs both."""
@@ -280,7 +280,7 @@ class Commit:
         self.dropped_tables = dropped_tables
         self.dropped_indexes = dropped_indexes
 
-    def let_go(self) -> None:
+    def release_documents(self) -> None:
         """Drop the decoded documents after the delivery. For queued deltas the bytes are enough: decoded, a document
         takes four times the room."""
         for change in self.changes:

@@ -25,25 +25,25 @@ from reactdb.errors import (
     TableExists,
     TableNotFound,
     UsageError,
-    shown,
+    format_value,
 )
 from reactdb.feed_source import FeedSource
 from reactdb.query import ALL_TABLES, Query
-from reactdb.session import PastSession, Session, SessionInside, checked_durability, live_table
+from reactdb.session import PastSession, Session, SessionInside, check_durability, live_table
 from reactdb.store import registry
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
-from reactdb.store.kept import drop_table
-from reactdb.store.log import log_changes, low_water
+from reactdb.store.log import log_changes, read_low_water
+from reactdb.store.materialized_tables import drop_table
 from reactdb.store.retention import (
     AUTO,
     Retention,
     Setting,
-    held_changes,
-    history_figures,
-    hold_changes,
+    measure_history,
     name_retention,
-    named_retention,
+    read_hold,
+    read_retention,
+    set_hold,
 )
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.writer import Durability
@@ -53,10 +53,10 @@ from reactdb.values import codec
 if TYPE_CHECKING:
     from reactivex.abc import SchedulerBase
 
-    from reactdb.consumer import DurableConsumer
+    from reactdb.durable.consumer import DurableConsumer
+    from reactdb.durable.materialized_views import Materialized
     from reactdb.feeds.feed import Feed
     from reactdb.feeds.hub import FeedHub
-    from reactdb.materialize import Materialized
 
 MOST_ORIGIN = 256
 
@@ -98,13 +98,15 @@ def connect(
         CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy, InvalidOption.
     """
     check_flag("read_only", read_only)
-    checked_durability(durability)
+    check_durability(durability)
     if (
         isinstance(busy_timeout, bool)
         or not isinstance(busy_timeout, (int, float))
         or not 0 <= busy_timeout <= 86_400
     ):
-        raise InvalidOption(f"busy_timeout is a number of seconds from 0 to 86400, not {shown(busy_timeout)}")
+        raise InvalidOption(
+            f"busy_timeout is a number of seconds from 0 to 86400, not {format_value(busy_timeout)}"
+        )
     check_origin(origin)
     if scheduler is not None and not hasattr(scheduler, "schedule"):
         raise InvalidOption(f"scheduler is one of reactivex's, or None, not {type(scheduler).__name__}")
@@ -113,7 +115,7 @@ def connect(
     if kept not in (None, AUTO) and read_only:
         raise InvalidOption("retention removes history, which read_only=True does not")
     check_flag("allow_network", allow_network)
-    engine = registry.engine_for(_name_of(path), read_only, float(busy_timeout), allow_network)
+    engine = registry.open_engine(_name_of(path), read_only, float(busy_timeout), allow_network)
     if wal_limit_bytes is not None and not read_only:
         engine.wal_limit_bytes = wal_limit_bytes
     line = find_calling_line()
@@ -136,7 +138,7 @@ def _name_of(path: object) -> str:
             return text
     except (TypeError, UnicodeEncodeError):
         pass
-    raise InvalidOption(f"path is the name of a file or ':memory:', not {shown(path)}")
+    raise InvalidOption(f"path is the name of a file or ':memory:', not {format_value(path)}")
 
 
 def delete_database(path: str | os.PathLike[str]) -> None:
@@ -156,18 +158,20 @@ def delete_database(path: str | os.PathLike[str]) -> None:
 
 def check_flag(name: str, value: object) -> None:
     if not isinstance(value, bool):
-        raise InvalidOption(f"{name} is True or False, not {shown(value)}")
+        raise InvalidOption(f"{name} is True or False, not {format_value(value)}")
 
 
 def check_origin(origin: object) -> None:
     if origin is None:
         return
     if not isinstance(origin, str) or len(origin) > MOST_ORIGIN:
-        raise InvalidOption(f"origin is a string of at most {MOST_ORIGIN} characters, not {shown(origin)}")
+        raise InvalidOption(
+            f"origin is a string of at most {MOST_ORIGIN} characters, not {format_value(origin)}"
+        )
     try:
         origin.encode()
     except UnicodeEncodeError:
-        raise InvalidOption(f"origin is text that UTF-8 can carry, not {shown(origin)}") from None
+        raise InvalidOption(f"origin is text that UTF-8 can carry, not {format_value(origin)}") from None
 
 
 class ReadableDatabase:
@@ -217,7 +221,7 @@ class ReadableDatabase:
         """
         for name, value in (("since", since), ("until", until)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-                raise InvalidOption(f"{name} is a seq, a whole number from 0, not {shown(value)}")
+                raise InvalidOption(f"{name} is a seq, a whole number from 0, not {format_value(value)}")
         with self._session.read() as snapshot:
             snapshot.check_end()
             head = snapshot.seq
@@ -226,7 +230,7 @@ class ReadableDatabase:
                 info = snapshot.table(check_name("Table", table))
                 if info is None:
                     raise TableNotFound(table)
-            oldest = low_water(snapshot.connection)
+            oldest = read_low_water(snapshot.connection)
             if since < oldest:
                 raise HistoryLost(since, oldest + 1)
         until = head if until is None else min(until, head)
@@ -272,7 +276,7 @@ class Database(ReadableDatabase, FeedSource):
         check_name("Table", name)
         check_flag("exist_ok", exist_ok)
         if not isinstance(primary_key, str) or not primary_key:
-            raise InvalidOption(f"primary_key is the name of a field, not {shown(primary_key)}")
+            raise InvalidOption(f"primary_key is the name of a field, not {format_value(primary_key)}")
         codec.encode({primary_key: 0})
 
         def one(transaction: WriteTransaction) -> None:
@@ -340,7 +344,7 @@ class Database(ReadableDatabase, FeedSource):
             InvalidOption: Not a seq of this database (yet).
         """
         if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
-            raise InvalidOption(f"seq is a whole number from 0, not {shown(seq)}")
+            raise InvalidOption(f"seq is a whole number from 0, not {format_value(seq)}")
         self._session.check_open()
         return PastDatabase(PastSession(self._session, seq))
 
@@ -384,7 +388,7 @@ class Database(ReadableDatabase, FeedSource):
         """
         kept = Retention.setting(retention)
         with self._session.read() as snapshot:
-            if named_retention(snapshot.connection) == kept:
+            if read_retention(snapshot.connection) == kept:
                 return
         self._session.transact(
             lambda transaction: name_retention(transaction, kept), operation="set_retention"
@@ -395,8 +399,10 @@ class Database(ReadableDatabase, FeedSource):
         file and open feeds of the process that have still to read them. The file keeps the number; without one it is
         1,000,000."""
         if isinstance(changes, bool) or not isinstance(changes, int) or not 0 <= changes < 1 << 63:
-            raise InvalidOption(f"changes is a whole number from 0 and below 2**63, not {shown(changes)}")
-        self._session.transact(lambda transaction: hold_changes(transaction, changes), operation="hold")
+            raise InvalidOption(
+                f"changes is a whole number from 0 and below 2**63, not {format_value(changes)}"
+            )
+        self._session.transact(lambda transaction: set_hold(transaction, changes), operation="hold")
 
     def _watch(self, options: Mapping[str, Any]) -> Feed:
         return self._session.watch(Query(ALL_TABLES), options)
@@ -446,7 +452,7 @@ class Database(ReadableDatabase, FeedSource):
             TableNotFound, IndexNotFound, InvalidName, InvalidOption, ReadOnlyDatabase.
         """
         # Imported here because most programs have none.
-        from reactdb.consumer import DurableConsumer
+        from reactdb.durable.consumer import DurableConsumer
 
         self._session.check_open()
         return DurableConsumer(
@@ -470,7 +476,7 @@ class Database(ReadableDatabase, FeedSource):
         its `fence`; `attempts`, `failing` and `error` of the change that fails (its seq; None: none does);
         `dead_letters`, the number of changes that were set aside.
         """
-        from reactdb.consumer import status
+        from reactdb.durable.consumer import status
 
         self._session.check_open()
         return status(self._session)
@@ -513,7 +519,7 @@ class Database(ReadableDatabase, FeedSource):
             TableNotFound, IndexNotFound, InvalidName, InvalidOption, ReadOnlyDatabase.
         """
         # Imported here because most programs have none.
-        from reactdb.materialize import Materialized
+        from reactdb.durable.materialized_views import Materialized
 
         self._session.check_open()
         return Materialized(
@@ -540,28 +546,28 @@ class Database(ReadableDatabase, FeedSource):
         `stopped_views` is a dict: why a table of `materialize` is no longer kept up to date, by its name."""
         self._session.check_open()
         # Imported here because most programs have no such table.
-        from reactdb.store.kept import stopped_views
+        from reactdb.store.materialized_tables import read_stopped_views
 
         engine = self._session.engine
         oldest_read_s = engine.oldest_read_s()
         with engine.snapshot() as snapshot:
-            found: dict[str, Any] = {
+            figures: dict[str, Any] = {
                 "path": engine.path,
                 "seq": snapshot.seq,
-                "oldest": low_water(snapshot.connection),
-                "hold": held_changes(snapshot.connection),
-                "history": history_figures(snapshot.connection, engine.lowest_needed),
+                "oldest": read_low_water(snapshot.connection),
+                "hold": read_hold(snapshot.connection),
+                "history": measure_history(snapshot.connection, engine.lowest_needed),
                 "tables": {
                     name: snapshot.count(info) for name, info in snapshot.catalogue.ordinary().items()
                 },
-                "stopped_views": stopped_views(snapshot.connection),
+                "stopped_views": read_stopped_views(snapshot.connection),
             }
         for name, suffix in (("file_bytes", ""), ("wal_bytes", "-wal")):
             try:
-                found[name] = 0 if engine.is_memory else os.stat(engine.path + suffix).st_size
+                figures[name] = 0 if engine.is_memory else os.stat(engine.path + suffix).st_size
             except OSError:
-                found[name] = 0
-        return found | {"checkpoint": engine.checkpoint_figures(), "oldest_read_s": oldest_read_s}
+                figures[name] = 0
+        return figures | {"checkpoint": engine.checkpoint_figures(), "oldest_read_s": oldest_read_s}
 
     def subscriptions(self) -> list[dict[str, Any]]:
         """The open subscriptions of this process on the file, by any handle: `table` (None: all), `kind`, `queued`,

@@ -64,7 +64,7 @@ INTERRUPTS: Final = (KeyboardInterrupt, SystemExit)
 of a subscriber, of any type, end only that subscriber."""
 
 
-def shown(value: object, length: int = 60) -> str:
+def format_value(value: object, length: int = 60) -> str:
     """A caller's value for a message: short, in one line, whatever the `repr` of its type returns."""
     try:
         # Only the part of a long text that will be shown is taken.
@@ -74,9 +74,9 @@ def shown(value: object, length: int = 60) -> str:
         return f"<{type(value).__qualname__}>"
 
 
-def word(value: object) -> str:
+def format_word(value: object) -> str:
     """The same for an option with a few allowed words: a text has no quotes, as in ReQL's sentences."""
-    return f"{value:.60}" if type(value) is str else shown(value)
+    return f"{value:.60}" if type(value) is str else format_value(value)
 
 
 def is_one_of(value: object, words: tuple[str, ...]) -> bool:
@@ -85,17 +85,19 @@ def is_one_of(value: object, words: tuple[str, ...]) -> bool:
     return isinstance(value, str) and value in words
 
 
-def type_in_words(value: object) -> str:
+def describe_type(value: object) -> str:
     """The words by which a message names the type of a value."""
     kind = type(value)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return f"of type {name}"
 
 
-def function_in_words(function: object) -> str:
+def describe_function(function: object) -> str:
     """A function by its place in the program: the same after its module was imported again. Lambdas have no names, so
     their lines tell them apart."""
-    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', shown(function))}"
+    name = (
+        f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', format_value(function))}"
+    )
     code = getattr(function, "__code__", None)
     return f"{name} in line {code.co_firstlineno}" if code is not None and name.endswith("<lambda>") else name
 
@@ -109,10 +111,10 @@ class ReactDBError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Python would call the class with the sentence, and most classes build theirs from something else.
-        return _copied, (type(self), self.args, self.__dict__)
+        return _rebuild_error, (type(self), self.args, self.__dict__)
 
 
-def _copied(kind: type[ReactDBError], args: tuple[Any, ...], state: dict[str, Any]) -> ReactDBError:
+def _rebuild_error(kind: type[ReactDBError], args: tuple[Any, ...], state: dict[str, Any]) -> ReactDBError:
     """Rebuild an error that was pickled in another process, with the same sentence and the same data."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
@@ -156,7 +158,7 @@ class InvalidName(UsageError, ValueError):
 
     def __init__(self, kind: str, name: object) -> None:
         super().__init__(
-            f"{kind} name {shown(name)} is invalid: use letters, digits and _, then also . and -, at most 128 characters"
+            f"{kind} name {format_value(name)} is invalid: use letters, digits and _, then also . and -, at most 128 characters"
         )
         self.kind = kind
         self.name = name
@@ -261,7 +263,7 @@ class TransactionOwned(UsageError):
         is_inner: bool = False,
         is_other_thread: bool = False,
     ) -> None:
-        where = place_in_words(place)
+        where = describe_place(place)
         if is_other_thread:
             message = (
                 f"{operation}: the transaction of {owner}{where} cannot be used in {caller}: only tasks and greenlets of its own "
@@ -303,7 +305,7 @@ class TransactionEnded(UsageError):
 
     def __init__(self, operation: str, place: Place | None) -> None:
         super().__init__(
-            f"{operation}: the transaction{place_in_words(place)} has ended, and nothing can be a part of it any more; "
+            f"{operation}: the transaction{describe_place(place)} has ended, and nothing can be a part of it any more; "
             "nothing was written"
         )
         self.operation = operation
@@ -336,8 +338,8 @@ class TransactionRolledBack(UsageError):
         if ended_by is not None:
             why = f"{owner} began it, and {ended_by} ended it: begin and end it in one"
         else:
-            why = f"{inner} was still inside{place_in_words(inner_place)}: the inner one has to end first"
-        super().__init__(f"the transaction{place_in_words(place)} was rolled back: {why}")
+            why = f"{inner} was still inside{describe_place(inner_place)}: the inner one has to end first"
+        super().__init__(f"the transaction{describe_place(place)} was rolled back: {why}")
         self.place = place
         self.owner = owner
         self.ended_by = ended_by
@@ -345,7 +347,7 @@ class TransactionRolledBack(UsageError):
         self.inner_place = inner_place
 
 
-def place_in_words(place: Place | None) -> str:
+def describe_place(place: Place | None) -> str:
     """`(file, line)` of a `with`, as a part of a sentence."""
     return "" if place is None else f" (`with` in {place[0]}, line {place[1]})"
 

@@ -34,7 +34,7 @@ _numbers = count(1)
 _known: weakref.WeakValueDictionary[str, Holder] = weakref.WeakValueDictionary()
 
 
-def named(holder: Holder) -> str:
+def name_holder(holder: Holder) -> str:
     """A new, unique name for a holder of this process."""
     name = f"{_machine()}/{os.getpid()}/{next(_numbers)}"
     _known[name] = holder

@@ -42,9 +42,9 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 import reactdb.values.blob  # noqa: F401 - it registers the library's own type, which is read here also where no file is open
-from reactdb.errors import InvalidDocument, type_in_words
+from reactdb.errors import InvalidDocument, describe_type
 from reactdb.values.codec import MAX_DEPTH, FrozenDict, FrozenList, UnknownValue
-from reactdb.values.extension_types import REGISTERED, is_extension, not_registered
+from reactdb.values.extension_types import REGISTERED, is_extension, not_registered_error
 from reactdb.values.pseudotypes import REQL, binary_object, time_object
 from reactdb.values.scalars import EPOCH, EXACT, decimal_text, microseconds_of, seconds_of
 from reactdb.values.value_types import BY_KIND, NAMED, TEXTS
@@ -104,7 +104,7 @@ def dumps(value: Any) -> str:
                 return text
         return encode(to_json(value))
     except (KeyError, RecursionError, TypeError, UnicodeError):
-        raise _refused(value, []) from None
+        raise _find_refused_part(value, []) from None
 
 
 def _is_plain(value: Any) -> bool:
@@ -120,7 +120,7 @@ def _is_plain(value: Any) -> bool:
     return kinds <= _PLAIN or all(map(_is_plain, value))
 
 
-def _refused(value: Any, path: list[str | int]) -> InvalidDocument:
+def _find_refused_part(value: Any, path: list[str | int]) -> InvalidDocument:
     """The error for the first part of a value that cannot be written; there must be one."""
     if len(path) > MAX_DEPTH:
         return InvalidDocument(f"nested deeper than {MAX_DEPTH} levels", tuple(path[:3]))
@@ -132,13 +132,13 @@ def _refused(value: Any, path: list[str | int]) -> InvalidDocument:
     for place, part in parts:
         if type(place) not in (str, int) or (isinstance(value, dict) and type(place) is int):
             return InvalidDocument(
-                f"a key {type_in_words(place)} cannot be written, only strings", tuple(path)
+                f"a key {describe_type(place)} cannot be written, only strings", tuple(path)
             )
         try:
             encode(to_json(part)).encode()
         except (KeyError, RecursionError, TypeError, UnicodeError):
-            return _refused(part, [*path, place])
-    return InvalidDocument(f"a value {type_in_words(value)} cannot be written", tuple(path))
+            return _find_refused_part(part, [*path, place])
+    return InvalidDocument(f"a value {describe_type(value)} cannot be written", tuple(path))
 
 
 def dumps_deleted(key: Any) -> str:
@@ -195,7 +195,7 @@ def _write_duration(value: timedelta) -> Any:
     return {OURS: "duration", "value": f"{seconds_of(value):f}"}
 
 
-def _own(name: str, text: Callable[[Any], str]) -> Callable[[Any], Any]:
+def _tag_own_type(name: str, text: Callable[[Any], str]) -> Callable[[Any], Any]:
     return lambda value: {OURS: name, "value": text(value)}
 
 
@@ -203,10 +203,10 @@ _WRITERS: Final[dict[type, Callable[[Any], Any]]] = {
     float: _write_float,
     bytes: binary_object,
     datetime: _write_datetime,
-    Decimal: _own("decimal", decimal_text),
-    UUID: _own("uuid", str),
-    date: _own("date", date.isoformat),
-    time: _own("time", time.isoformat),
+    Decimal: _tag_own_type("decimal", decimal_text),
+    UUID: _tag_own_type("uuid", str),
+    date: _tag_own_type("date", date.isoformat),
+    time: _tag_own_type("time", time.isoformat),
     timedelta: _write_duration,
     UnknownValue: _write_unknown,
 }
@@ -221,14 +221,14 @@ Words = dict[type, Callable[[Any], str]]
 def readable(value: Any) -> str:
     """The value on one line for people: JSON, with plain text for values of types that JSON lacks."""
     write = _FOR_PEOPLE.get(type(value)) or TEXTS.get(type(value))
-    return encode(_with_texts(value)) if write is None else write(value)
+    return encode(_replace_by_texts(value)) if write is None else write(value)
 
 
-def _with_texts(value: Any) -> Any:
+def _replace_by_texts(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _with_texts(part) for key, part in value.items()}
+        return {key: _replace_by_texts(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [_with_texts(part) for part in value]
+        return [_replace_by_texts(part) for part in value]
     if type(value) is float and math.isfinite(value):
         return value
     write = _FOR_PEOPLE.get(type(value)) or TEXTS.get(type(value))
@@ -354,12 +354,12 @@ def read_plain(text: str | bytes) -> Any:
         ValueError: It is not JSON in UTF-8, or has NaN, an infinity or a number beyond the range of a float.
     """
     try:
-        found = _read_quickly(text)
+        value = _read_quickly(text)
     except RecursionError:
         raise too_deep() from None
-    if is_deeper(found, MOST_LEVELS):
+    if is_deeper(value, MOST_LEVELS):
         raise too_deep()
-    return found
+    return value
 
 
 def _read_quickly(text: str | bytes) -> Any:
@@ -392,14 +392,14 @@ def too_deep() -> InvalidDocument:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
                 raise InvalidDocument(f"the key {encode(key)} comes twice in one object")
             seen.add(key)
-    return found
+    return fields
 
 
 def _refuse_constant(word: str) -> Any:
@@ -455,22 +455,22 @@ def from_json(value: Any, path: list[str | int]) -> Any:
             return _read_typed(value, path)
         return _read_fields(value, path)
     if isinstance(value, list):
-        found = []
+        elements = []
         for place, part in enumerate(value):
             path.append(place)
-            found.append(from_json(part, path))
+            elements.append(from_json(part, path))
             path.pop()
-        return found
+        return elements
     return value
 
 
 def _read_fields(value: dict[str, Any], path: list[str | int]) -> dict[str, Any]:
-    found = {}
+    fields = {}
     for key, part in value.items():
         path.append(key)
-        found[key] = from_json(part, path)
+        fields[key] = from_json(part, path)
         path.pop()
-    return found
+    return fields
 
 
 def _read_typed(value: dict[str, Any], path: list[str | int]) -> Any:
@@ -497,7 +497,7 @@ def _reader(family: str, name: str) -> tuple[tuple[str, ...], Callable[..., Any]
     """The fields of a typed object, and the function that reads them."""
     if family == OURS and "." in name:
         if name not in NAMED:
-            raise not_registered(f"{OURS} {encode(name)}", name.partition(".")[0])
+            raise not_registered_error(f"{OURS} {encode(name)}", name.partition(".")[0])
         return ("value",), lambda text: NAMED[name].parse(_text(text))
     return _READERS.get((family, name))
 
@@ -558,7 +558,7 @@ def _read_unknown(code: Any, text: Any) -> Any:
     if type(code) is not int or code not in REGISTERED:
         raise ValueError(f"code is an integer from {REGISTERED[0]} to {REGISTERED[-1]}")
     value = UnknownValue(code, _read_binary(text))
-    return value.known() if is_extension(code) else value
+    return value.resolve() if is_extension(code) else value
 
 
 def _read_binary(text: Any) -> bytes:

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 
-def _say_nothing(*arguments: Any, **options: Any) -> None:
+def _log_nothing(*arguments: Any, **options: Any) -> None:
     pass
 
 
@@ -31,7 +31,7 @@ else:
             if attribute == "debug" and "logging" not in sys.modules:
                 # The program keeps no log. (Importing `logging` while another thread forks makes Python complain of a
                 # lock.)
-                return _say_nothing
+                return _log_nothing
             import logging
 
             return getattr(logging.getLogger(self._name), attribute)

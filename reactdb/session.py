@@ -28,10 +28,13 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
-from reactdb.access import find_table
 from reactdb.budget import Budget, check
 from reactdb.budget import current as budget_in_force
 from reactdb.change import Change, HiddenTable, TableReference
+from reactdb.documents.access_path import find_table
+from reactdb.documents.hints import HintLog
+from reactdb.documents.read import evaluate, run
+from reactdb.documents.write import RAISE, Policy, Write
 from reactdb.errors import (
     DatabaseClosed,
     HistoryLost,
@@ -40,25 +43,22 @@ from reactdb.errors import (
     ReadOnlyDatabase,
     TableNotFound,
     UsageError,
+    format_word,
     is_one_of,
-    word,
 )
-from reactdb.hints import HintLog
 from reactdb.query import Query
-from reactdb.reading import evaluate, run
 from reactdb.store import registry
 from reactdb.store.blocks import Block
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import Engine
 from reactdb.store.hooks import check_hook
-from reactdb.store.log import low_water
+from reactdb.store.log import read_low_water
 from reactdb.store.retention import Compacted, Retention
-from reactdb.store.snapshot import Snapshot, ViewOfPast, all_changes
+from reactdb.store.snapshot import Snapshot, ViewOfPast, read_all_changes
 from reactdb.store.sweeps import Sweep, sweep_of
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.undo import Undo
 from reactdb.store.writer import Durability
-from reactdb.writing import RAISE, Policy, Write
 
 if TYPE_CHECKING:
     from reactivex.abc import SchedulerBase
@@ -203,14 +203,14 @@ class Session:
 
     def read_until_error(self, query: Query) -> tuple[list[Any], Exception | None]:
         """The elements of a sequence up to the first that cannot be computed, and its error; None if there is no such element."""
-        found: list[Any] = []
+        elements: list[Any] = []
         with self.read() as snapshot:
             try:
                 for element in evaluate(query, snapshot):
-                    found.append(element)  # noqa: PERF402 - what came before an error is kept
+                    elements.append(element)  # noqa: PERF402 - what came before an error is kept
             except (ReactDBError, RecursionError) as error:
-                return found, error
-        return found, None
+                return elements, error
+        return elements, None
 
     def get(self, table: TableReference, key: bytes) -> bytes | None:
         """The encoded document of a key of a table, or None.
@@ -255,7 +255,7 @@ class Session:
         with self.read() as snapshot:
             return list(snapshot.catalogue.ordinary())
 
-    def known(self, table: TableReference) -> TableInfo | None:
+    def find_cached(self, table: TableReference) -> TableInfo | None:
         """The table as of the last read of this process, without reading the file; None if no table of this name was
         seen."""
         if self._is_closed:
@@ -264,11 +264,11 @@ class Session:
 
     def find(self, table: TableReference) -> TableInfo | None:
         """A table by its name, or None. Another process may have made it a moment ago."""
-        found = self.known(table)
-        if found is None:
+        info = self.find_cached(table)
+        if info is None:
             with self.read() as snapshot:
-                found = snapshot.table(table)
-        return found
+                info = snapshot.table(table)
+        return info
 
     def info(self, table: TableReference) -> TableInfo:
         """Information about a table: its number, its primary key, its indexes.
@@ -276,10 +276,10 @@ class Session:
         Raises:
             TableNotFound.
         """
-        found = self.find(table)
-        if found is None:
+        table_info = self.find(table)
+        if table_info is None:
             raise TableNotFound(str(table))
-        return found
+        return table_info
 
     def make_hidden(self, table: HiddenTable, primary_key: str = "id") -> None:
         """Make a hidden table, unless it exists: it belongs to the engine or to a dialect, and is in no list, log,
@@ -369,7 +369,7 @@ class Session:
         writer = self.engine.writer or self.engine.writable()
         return writer.write(
             work,
-            durability=self.durability if durability is None else checked_durability(durability),
+            durability=self.durability if durability is None else check_durability(durability),
             busy_timeout_s=self._busy_timeout_s,
             origin=origin or self._origin,
             is_shareable=is_shareable,
@@ -382,7 +382,7 @@ class Session:
     ) -> AbstractContextManager[WriteTransaction]:
         """Several writes of this flow as one commit. Inside another transaction: a part of it, which can fail
         alone."""
-        return transaction_of(self.block(durability, origin))
+        return enter_transaction(self.block(durability, origin))
 
     def block(
         self, durability: str | None = None, origin: str | None = None, *, is_exclusive: bool = False
@@ -391,14 +391,14 @@ class Session:
         `SessionInside`)."""
         self.check_open()
         block = self.engine.writable().transaction(
-            durability=self.durability if durability is None else checked_durability(durability),
+            durability=self.durability if durability is None else check_durability(durability),
             busy_timeout_s=self._busy_timeout_s,
             origin=origin or self._origin,
             is_exclusive=is_exclusive,
             within=self._block,
         )
         budget = budget_in_force.get()
-        return block if budget is None else block_in_turn(block, budget)
+        return block if budget is None else enter_block_in_turn(block, budget)
 
     def inside(self, block: Block) -> SessionInside:
         """A session inside of a block of `block()`, for any flow of its thread."""
@@ -437,10 +437,10 @@ class Session:
                 if snapshot.catalogue.live.get(table.reference) is None:
                     # It was dropped in between.
                     return
-                found, start = sweep.find(snapshot, table, start)
-            for place in range(0, len(found), SWEPT):
+                keys, start = sweep.find(snapshot, table, start)
+            for place in range(0, len(keys), SWEPT):
                 check()
-                some = found[place : place + SWEPT]
+                some = keys[place : place + SWEPT]
                 self.transact(partial(sweep.remove, table, some), operation="compact")
 
     def compact(self, retention: Retention, *, vacuum: bool = False) -> Compacted:
@@ -489,7 +489,7 @@ class Session:
 
         self.check_open()
         hub = hub_of(self.engine)
-        request = (request_type or Request)(self.engine, hub.say, query, options, self)
+        request = (request_type or Request)(self.engine, hub.log_when_unlocked, query, options, self)
         return FeedReader(Flow(hub, request), on_ready, clock)
 
 
@@ -527,7 +527,7 @@ class SessionInside(Session):
         self._block.check_object("read")
         return self.engine.get_inside(self._block.transaction, table, key)
 
-    def known(self, table: TableReference) -> TableInfo | None:
+    def find_cached(self, table: TableReference) -> TableInfo | None:
         self.check_open()
         return self._block.transaction.catalogue.live.get(table)
 
@@ -557,7 +557,7 @@ class PastSession(Session):
         with engine.fresh_snapshot() as snapshot:
             if seq > snapshot.seq:
                 raise InvalidOption(f"seq {seq} is in the future: the newest change has {snapshot.seq}")
-            oldest = low_water(snapshot.connection)
+            oldest = read_low_water(snapshot.connection)
             if seq < oldest:
                 raise HistoryLost(seq, oldest + 1)
 
@@ -575,7 +575,7 @@ class PastSession(Session):
         # Committed changes only: those of an open transaction may be rolled back, and other changes get their seqs.
         with self.engine.fresh_snapshot() as now:
             with self._undo_lock:
-                for change in all_changes(now, self._undo.until):
+                for change in read_all_changes(now, self._undo.until):
                     self._undo.add(change)
             yield ViewOfPast(now, self.seq, self._undo)
 
@@ -597,15 +597,15 @@ class PastSession(Session):
             return sorted(name for name in names if snapshot.table(name) is not None)
 
     def transact(self, work: object, **options: object) -> Any:
-        raise self._refused()
+        raise self._read_only_error()
 
     def block(self, *options: object, **others: object) -> Any:
-        raise self._refused()
+        raise self._read_only_error()
 
     def compact(self, retention: Retention, **options: object) -> Any:
-        raise self._refused()
+        raise self._read_only_error()
 
-    def _refused(self) -> ReadOnlyDatabase:
+    def _read_only_error(self) -> ReadOnlyDatabase:
         return ReadOnlyDatabase(f"the database as of seq {self.seq} is the past, and cannot be written")
 
     def watch(self, query: object, options: object) -> Any:
@@ -616,24 +616,24 @@ class PastSession(Session):
 
 
 @contextmanager
-def transaction_of(block: AbstractContextManager[Block]) -> Iterator[WriteTransaction]:
+def enter_transaction(block: AbstractContextManager[Block]) -> Iterator[WriteTransaction]:
     """Enter a block, and yield its transaction."""
     with block as begun:
         yield begun.transaction
 
 
 @contextmanager
-def block_in_turn(block: AbstractContextManager[Block], budget: Budget) -> Iterator[Block]:
+def enter_block_in_turn(block: AbstractContextManager[Block], budget: Budget) -> Iterator[Block]:
     """A block in which the budget does not sleep for other queries."""
     with budget.in_turn(math.inf), block as begun:
         yield begun
 
 
-def checked_durability(durability: object) -> Durability:
+def check_durability(durability: object) -> Durability:
     """Raises: InvalidOption."""
     if not is_one_of(durability, ("hard", "soft")):
         raise InvalidOption(
-            f'Durability option `{word(durability)}` unrecognized (options are "hard" and "soft").'
+            f'Durability option `{format_word(durability)}` unrecognized (options are "hard" and "soft").'
         )
     return cast("Durability", durability)
 

@@ -6,8 +6,8 @@
     PointSelection    one document, by its primary key
     Table             all documents of a table, and the operations of a table: keys, inserts, indexes
 
-Rule of this file: it checks arguments and builds queries. Reading is in `reading`, writing in `writing`, watching in `feeds`;
-the way to each of them is the session.
+Rule of this file: it checks arguments and builds queries. Reading is in `documents.read`, writing in `documents.write`, watching
+in `feeds`; the way to each of them is the session.
 """
 
 from __future__ import annotations
@@ -17,8 +17,20 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from reactdb.access import access, find_table
 from reactdb.change import Change
+from reactdb.documents.access_path import access, find_table
+from reactdb.documents.hints import hints
+from reactdb.documents.write import (
+    PLAIN_KEYS,
+    Conflict,
+    Write,
+    check_return_changes,
+    delete,
+    insert,
+    prepare,
+    replace,
+    update,
+)
 from reactdb.errors import (
     IndexExists,
     IndexNotFound,
@@ -29,9 +41,9 @@ from reactdb.errors import (
     NotAValue,
     QueryError,
     UsageError,
+    format_value,
+    format_word,
     is_one_of,
-    shown,
-    word,
 )
 from reactdb.expression import (
     Expression,
@@ -39,7 +51,7 @@ from reactdb.expression import (
     as_function,
     as_order_key,
     as_predicate,
-    checked_patch,
+    check_patch,
     compile_function,
     compile_value,
     expr,
@@ -50,7 +62,6 @@ from reactdb.expression import (
     to_data,
 )
 from reactdb.feed_source import FeedSource
-from reactdb.hints import hints
 from reactdb.query import (
     Aggregate,
     Aggregation,
@@ -75,17 +86,6 @@ from reactdb.session import Session, live_table
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
-from reactdb.writing import (
-    PLAIN_KEYS,
-    Conflict,
-    Write,
-    check_return_changes,
-    delete,
-    insert,
-    prepare,
-    replace,
-    update,
-)
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -113,7 +113,7 @@ class Selection(FeedSource):
 
     @property
     def _selected(self) -> Query | bytes:
-        """The target of a write, in the form for `writing`."""
+        """The target of a write, in the form for `documents.write`."""
         return self._query
 
     def _then(self, step: Step) -> Selection:
@@ -126,22 +126,22 @@ class Selection(FeedSource):
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> NoReturn:
-        raise not_compared("==")
+        raise comparison_error("==")
 
     def __ne__(self, other: object) -> NoReturn:
-        raise not_compared("!=")
+        raise comparison_error("!=")
 
     def __lt__(self, other: object) -> NoReturn:
-        raise not_compared("<")
+        raise comparison_error("<")
 
     def __le__(self, other: object) -> NoReturn:
-        raise not_compared("<=")
+        raise comparison_error("<=")
 
     def __gt__(self, other: object) -> NoReturn:
-        raise not_compared(">")
+        raise comparison_error(">")
 
     def __ge__(self, other: object) -> NoReturn:
-        raise not_compared(">=")
+        raise comparison_error(">=")
 
     def __bool__(self) -> NoReturn:
         raise NotAValue(
@@ -179,7 +179,7 @@ class Selection(FeedSource):
         for name, bound in (("left_bound", left_bound), ("right_bound", right_bound)):
             if not is_one_of(bound, ("open", "closed")):
                 raise InvalidOption(
-                    f'Expected `open` or `closed` for optarg `{name}` (got `"{word(bound)}"`).'
+                    f'Expected `open` or `closed` for optarg `{name}` (got `"{format_word(bound)}"`).'
                 )
         check_index(index)
         if lower is None or upper is None:
@@ -223,7 +223,9 @@ class Selection(FeedSource):
             path = field_path(index.expression)
             index = path[0] if path is not None and len(path) == 1 else index
         if index is not None and not isinstance(index, str):
-            raise InvalidOption(f"index is the name of an index, or asc or desc of one, not {shown(index)}")
+            raise InvalidOption(
+                f"index is the name of an index, or asc or desc of one, not {format_value(index)}"
+            )
         return self._then(OrderBy(tuple(as_order_key(key) for key in keys), index, descending))
 
     def limit(self, count: int) -> Selection:
@@ -323,18 +325,18 @@ class Selection(FeedSource):
             TableNotFound, IndexNotFound, QueryError: As the query deserves.
         """
         session = self._session
-        found = session.run(self._query)
-        session.hints.look(self._query, session.read, found_nothing=not found)
-        return found
+        result = session.run(self._query)
+        session.hints.look(self._query, session.read, found_nothing=not result)
+        return result
 
     def __iter__(self) -> Iterator[Any]:
         """The documents, of one state: a long loop does not see later writes."""
-        found = self.run()
-        if not isinstance(found, list):
+        result = self.run()
+        if not isinstance(result, list):
             raise UsageError(
                 f"this selection is one {'document' if self._query.is_point else 'value'}, not a sequence: use run()"
             )
-        return iter(found)
+        return iter(result)
 
     def _watch(self, options: Mapping[str, Any]) -> Feed:
         self._session.hints.look(self._query, self._session.read, found_nothing=True)
@@ -349,14 +351,14 @@ class Selection(FeedSource):
         """
         with self._session.read() as snapshot:
             path = access(self._query, find_table(self._query.table, snapshot))
-            found = [hint.text for hint in hints(self._query, snapshot)]
+            texts = [hint.text for hint in hints(self._query, snapshot)]
         return {
             "table": self._query.table,
             "access": path.reason,
             "index": None if path.index is None else path.index.name,
             "steps": [type(step).__name__.lower() for step in path.rest],
             "callables": self._query.callables(),
-            "hints": found,
+            "hints": texts,
             "write_wait_s": self._session.write_wait_s,
         }
 
@@ -382,7 +384,7 @@ class Selection(FeedSource):
         """
         runs_user_code = is_user_code(patch)
         selected = self._selected
-        given = checked_patch(patch, is_for_one=isinstance(selected, bytes) or selected.is_point)
+        given = check_patch(patch, is_for_one=isinstance(selected, bytes) or selected.is_point)
         return self._write(
             "update",
             lambda write: update(write, selected, given, runs_user_code),
@@ -493,8 +495,8 @@ class PointSelection(Selection):
         """Every remaining log entry of this key, oldest first; also of a deleted key."""
         with self._session.read() as snapshot:
             table = find_table(self._table, snapshot)
-            found = list(snapshot.history(table, self._selected))
-        return found[::-1]
+            entries = list(snapshot.history(table, self._selected))
+        return entries[::-1]
 
     def attachment(self, name: str) -> BinaryIO:
         """The attachment of the document under this name, as a binary file. The document lists its attachments: its
@@ -512,7 +514,9 @@ class PointSelection(Selection):
         for part in ("_attachments", name, "blob"):
             stub = stub.get(part) if isinstance(stub, dict) else None
         if not isinstance(stub, Blob):
-            raise MissingValue(f"Nothing is attached to document {shown(self._key)} as {shown(name)}.")
+            raise MissingValue(
+                f"Nothing is attached to document {format_value(self._key)} as {format_value(name)}."
+            )
         return Blobs(self._session).open(stub)
 
 
@@ -580,7 +584,7 @@ class Table(Selection):
             and not is_one_of(conflict, ("error", "replace", "update"))
         ):
             raise InvalidOption(
-                f'Conflict option `{word(conflict)}` unrecognized (options are "error", "replace" and "update").'
+                f'Conflict option `{format_word(conflict)}` unrecognized (options are "error", "replace" and "update").'
             )
         given = [documents] if type(documents) is dict or isinstance(documents, Mapping) else documents
         if type(given) is not list and (isinstance(given, (str, bytes)) or not hasattr(given, "__iter__")):
@@ -615,7 +619,7 @@ class Table(Selection):
         """
         check_name("Index", name)
         if not isinstance(multi, bool):
-            raise InvalidOption(f"multi is True or False, not {shown(multi)}")
+            raise InvalidOption(f"multi is True or False, not {format_value(multi)}")
         tree = row[name] if expression is None else index_expression(expression)
         compile_value(tree)
         if not is_deterministic(tree):
@@ -675,7 +679,7 @@ def query_of(selection: Selection) -> Query:
     return selection._query
 
 
-def not_compared(sign: str) -> NotAValue:
+def comparison_error(sign: str) -> NotAValue:
     return NotAValue(
         f"a selection is a query and no result: compare the result of run(), as in `selection.run() {sign} ...`"
     )
@@ -691,7 +695,7 @@ def check_given(key: Any) -> None:
 
 def check_index(index: object) -> None:
     if index is not None and not isinstance(index, str):
-        raise InvalidOption(f"index is the name of an index, not {shown(index)}")
+        raise InvalidOption(f"index is the name of an index, not {format_value(index)}")
 
 
 def check_count(word: str, count: object) -> int:
@@ -722,12 +726,12 @@ def index_key_of(key: Any) -> bytes:
     if key is None:
         raise MissingValue("Keys cannot be NULL.")
     check_given(key)
-    found = collation.index_key_bytes(key)
-    if found is None:
+    key_bytes = collation.index_key_bytes(key)
+    if key_bytes is None:
         raise InvalidKey(
             f"Secondary keys must be a number, string, bool, pseudotype, or array (got type {collation.type_name(key)})."
         )
-    return found
+    return key_bytes
 
 
 def index_expression(expression: Any) -> Expression:

@@ -2,8 +2,8 @@
 
 Each command is a module of its own, imported when it is called: `reactdb --help` imports none of them, nor the database.
 
-    rows, tail, top, inspecting        the content of a file, its changes, its size
-    importing, exporting, salvaging    documents from text and to text; the readable part of a damaged file
+    rows, tail, top, inspect_          the content of a file, its changes, its size
+    import_, export, salvage           documents from text and to text; the readable part of a damaged file
     doctor, compact, consumers         looking after a file
     serve, sync                        other databases' clients; another database
     spark, sparkrun                    from the log to Parquet; running Spark for a command
@@ -41,10 +41,10 @@ COMMANDS = {
     "consumers": ("reactdb.cli.consumers", "consumers", "Show the durable consumers of a file."),
     "demo": ("reactdb.cli.demo", "demo", "Watch a real day of departures go through a reactive database."),
     "doctor": ("reactdb.cli.doctor", "doctor", "Check a database file for damage."),
-    "export": ("reactdb.cli.exporting", "export", "Write a table's documents, or changes, as text."),
-    "import": ("reactdb.cli.importing", "import_", "Store documents from JSON lines or CSV."),
+    "export": ("reactdb.cli.export", "export", "Write a table's documents, or changes, as text."),
+    "import": ("reactdb.cli.import_", "import_", "Store documents from JSON lines or CSV."),
     "inspect": (
-        "reactdb.cli.inspecting",
+        "reactdb.cli.inspect_",
         "inspect",
         "Show the content of a file, a table or a document's history.",
     ),

@@ -18,16 +18,16 @@ from reactdb.values.blob import Blob, blobs_of
 T = TypeVar("T")
 
 
-def written_beside(
-    blobs: Blobs, found: Iterator[T], folder: str | None, counts: dict[str, int]
+def write_blobs_beside(
+    blobs: Blobs, documents: Iterator[T], folder: str | None, counts: dict[str, int]
 ) -> Iterator[T]:
     """The same documents; the blobs of each are in the folder, and counted, before it is given. None: as they are."""
     if folder is None:
-        yield from found
+        yield from documents
         return
     os.makedirs(folder, exist_ok=True)
     counts["blobs"] = 0
-    for one in found:
+    for one in documents:
         for blob in blobs_of(one) if isinstance(one, dict) else ():
             counts["blobs"] += write_blob(blobs, blob, folder)
         yield one

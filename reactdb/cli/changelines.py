@@ -27,7 +27,7 @@ _PLAIN_NAME: Final = re.compile(r"[^\W\d]\w*")
 def as_json(change: Change) -> dict[str, Any]:
     """A change as JSON values, documents in `reactdb.json`'s form. `time` is ISO 8601 in UTC, to the millisecond. A change of
     tables or indexes also has its details in `catalogue`."""
-    found = {
+    line = {
         "seq": change.seq,
         "table": change.table,
         "key": to_json(change.key),
@@ -38,7 +38,7 @@ def as_json(change: Change) -> dict[str, Any]:
         "old_val": to_json(change.old_val),
         "new_val": to_json(change.new_val),
     }
-    return found if change.catalogue is None else found | {"catalogue": to_json(change.catalogue)}
+    return line if change.catalogue is None else line | {"catalogue": to_json(change.catalogue)}
 
 
 def as_line(change: Change, *, with_table: bool = False) -> str:
@@ -49,7 +49,7 @@ def as_line(change: Change, *, with_table: bool = False) -> str:
         f"{change.seq:>6}",
         click.style(f"{change.kind:<7}", fg=COLORS.get(change.kind, "blue")),
         *([safe(change.table)] if with_table else []),
-        click.style(shown(change.key), bold=True),
+        click.style(format_value(change.key), bold=True),
     ]
     new = change.new_val if change.catalogue is None else details(change.catalogue)
     steps = ", ".join(differences(change.old_val, new)) if new is not None else ""
@@ -69,7 +69,7 @@ def details(catalogue: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value on one line for people, shortened if it is long."""
     return cut(safe(readable(value)), LONGEST_VALUE)
 
@@ -80,7 +80,7 @@ def differences(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterat
     They come in the order of the new document, removed fields at the end.
     """
     if old is None:
-        yield from (f"{name_of((field,))}: {shown(value)}" for field, value in new.items())
+        yield from (f"{name_of((field,))}: {format_value(value)}" for field, value in new.items())
         return
     yield from _steps(old, new, ())
 
@@ -90,15 +90,15 @@ def _steps(old: Mapping[str, Any], new: Mapping[str, Any], path: tuple[str, ...]
         before, after = old.get(field, ABSENT), new.get(field, ABSENT)
         name = name_of((*path, field))
         if before is ABSENT:
-            yield f"+ {name}: {shown(after)}"
+            yield f"+ {name}: {format_value(after)}"
         elif after is ABSENT:
-            yield f"- {name}: {shown(before)}"
+            yield f"- {name}: {format_value(before)}"
         elif isinstance(before, dict) and isinstance(after, dict):
             yield from _steps(before, after, (*path, field))
         elif not same(before, after):
-            yield f"{name}: {shown(before)} -> {shown(after)}"
+            yield f"{name}: {format_value(before)} -> {format_value(after)}"
 
 
 def name_of(path: tuple[str, ...]) -> str:
     """A path as `address.city`, with names that are not words in JSON."""
-    return ".".join(field if _PLAIN_NAME.fullmatch(field) else shown(field) for field in path)
+    return ".".join(field if _PLAIN_NAME.fullmatch(field) else format_value(field) for field in path)

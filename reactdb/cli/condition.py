@@ -78,7 +78,7 @@ def parse_field(text: str) -> Expression:
     start = reader.place
     names = reader.names()
     reader.finish("a dot or the end")
-    return reader.built(start, lambda: _field(names))
+    return reader.build_at(start, lambda: _field(names))
 
 
 def _field(names: list[str]) -> Expression:
@@ -88,15 +88,15 @@ def _field(names: list[str]) -> Expression:
     return field
 
 
-def _compared(names: list[str], comparison: str, value: Any) -> Expression:
+def _compare(names: list[str], comparison: str, value: Any) -> Expression:
     """The comparison, after a test that each part of the path is an object.
 
     In ReQL, brackets after a number are an error, and after a list they mean each of its elements.
     """
-    found: Any = COMPARISONS[comparison](_field(names), value)
+    test: Any = COMPARISONS[comparison](_field(names), value)
     for count in range(len(names) - 1, 0, -1):
-        found = (_field(names[:count]).type_of() == "OBJECT") & found
-    return found  # type: ignore[no-any-return]
+        test = (_field(names[:count]).type_of() == "OBJECT") & test
+    return test  # type: ignore[no-any-return]
 
 
 class _ConditionReader:
@@ -111,20 +111,20 @@ class _ConditionReader:
     # The grammar
 
     def condition(self, level: int) -> Expression:
-        found = self._conjunction(level)
+        condition = self._conjunction(level)
         if not self._take_keyword("or"):
-            return found
+            return condition
         # Each side has its own default, so that a field missing on one side does not decide about the other.
-        found = found.default(False) | self._conjunction(level).default(False)
+        condition = condition.default(False) | self._conjunction(level).default(False)
         while self._take_keyword("or"):
-            found = found | self._conjunction(level).default(False)
-        return found
+            condition = condition | self._conjunction(level).default(False)
+        return condition
 
     def _conjunction(self, level: int) -> Expression:
-        found = self._test(level)
+        condition = self._test(level)
         while self._take_keyword("and"):
-            found = found & self._test(level)
-        return found
+            condition = condition & self._test(level)
+        return condition
 
     def _test(self, level: int) -> Expression:
         if level == MAX_LEVELS:
@@ -132,15 +132,15 @@ class _ConditionReader:
         if self._take_keyword("not"):
             return ~self._test(level + 1).default(False)
         if self._take("("):
-            found = self.condition(level + 1)
+            condition = self.condition(level + 1)
             if not self._take(")"):
                 self._expect("`and`, `or` or `)`")
-            return found
+            return condition
         start = self.place
         names = self.names()
         comparison = self._comparison()
         value = self._value()
-        return self.built(start, lambda: _compared(names, comparison, value))
+        return self.build_at(start, lambda: _compare(names, comparison, value))
 
     def names(self) -> list[str]:
         names = [self._name()]
@@ -152,7 +152,7 @@ class _ConditionReader:
 
     def _name(self) -> str:
         if self._text[self.place : self.place + 1] in ('"', "'"):
-            return self._quoted()
+            return self._read_quoted()
         match = _NAME.match(self._text, self.place)
         if match is None or match[0] in KEYWORDS:
             self._expect("a field")
@@ -168,15 +168,15 @@ class _ConditionReader:
 
     def _value(self) -> Any:
         if self._text[self.place : self.place + 1] in ('"', "'"):
-            return self._quoted()
+            return self._read_quoted()
         match = _WORD.match(self._text, self.place)
         if match is None or match[0] in KEYWORDS:
             self._expect("a value")
-        value = self._meaning(match[0])
+        value = self._value_of_word(match[0])
         self._move(match.end())
         return value
 
-    def _meaning(self, word: str) -> Any:
+    def _value_of_word(self, word: str) -> Any:
         if word in CONSTANTS:
             return CONSTANTS[word]
         if _INTEGER.fullmatch(word):
@@ -188,11 +188,11 @@ class _ConditionReader:
         if _FLOAT.fullmatch(word):
             number = float(word)
             if math.isinf(number):
-                self._fail(f"{self._found()} is beyond the range of a float")
+                self._fail(f"{self._describe_next()} is beyond the range of a float")
             return number
         return word
 
-    def _quoted(self) -> str:
+    def _read_quoted(self) -> str:
         if self._text[self.place] == '"':
             try:
                 value, end = _JSON.raw_decode(self._text, self.place)
@@ -237,7 +237,7 @@ class _ConditionReader:
         if self.place < len(self._text):
             self._expect(expected)
 
-    def built(self, start: int, build: Callable[[], Expression]) -> Expression:
+    def build_at(self, start: int, build: Callable[[], Expression]) -> Expression:
         """The result of `build`; the position is added to its error."""
         try:
             return build()
@@ -245,13 +245,13 @@ class _ConditionReader:
             self.place = start
             self._fail(str(error))
 
-    def _found(self) -> str:
+    def _describe_next(self) -> str:
         match = _WORD.match(self._text, self.place) or _COMPARISON.match(self._text, self.place)
         word = self._text[self.place : self.place + 1] if match is None else match[0]
         return f"`{word if len(word) <= 40 else word[:39] + '…'}`" if word else "the end"
 
     def _expect(self, expected: str) -> NoReturn:
-        self._fail(f"expected {expected} but found {self._found()}")
+        self._fail(f"expected {expected} but found {self._describe_next()}")
 
     def _fail(self, sentence: str) -> NoReturn:
         raise QueryError(f"position {self.place + 1}: {sentence}")

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from reactdb import consumer
 from reactdb.cli.files import SEQ, file_argument, json_option, open_database
 from reactdb.cli.terminal import columns, cut, one_line, plural, safe, write_line
+from reactdb.durable import consumer
 from reactdb.session import session_of
 
 # The columns of a terminal for an error.
@@ -53,18 +53,18 @@ def consumers(
             consumer.remove(session_of(database), remove)
         if hold is not None:
             database.hold(hold)
-        found = database.consumers()
+        rows = database.consumers()
     if as_json:
-        for one in found:
+        for one in rows:
             write_line(one)
         return
-    for line in lines(found):
+    for line in lines(rows):
         click.echo(line)
 
 
-def lines(found: list[dict[str, Any]]) -> list[str]:
+def lines(consumers: list[dict[str, Any]]) -> list[str]:
     """The consumers for people."""
-    if not found:
+    if not consumers:
         return ["no consumers"]
     header = ["consumer", "seq", "behind", "age", "attempts", "dead letters", "holder"]
     cells = [
@@ -78,16 +78,16 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
             f"{one['dead_letters']:,}",
             safe(one["holder"] or "-"),
         ]
-        for one in found
+        for one in consumers
     ]
     return columns(header, cells, [False, True, True, True, True, True, False]) + [
-        f"{safe(one['name'])}: {_trouble(one)}: {cut(one_line(one['error'] or ''), ERROR_COLUMNS)}"
-        for one in found
+        f"{safe(one['name'])}: {_describe_failure(one)}: {cut(one_line(one['error'] or ''), ERROR_COLUMNS)}"
+        for one in consumers
         if one["failing"] is not None or one["error"] is not None
     ]
 
 
-def _trouble(one: dict[str, Any]) -> str:
+def _describe_failure(one: dict[str, Any]) -> str:
     if one["failing"] is None:
         # A materialized view: no attempt can go past its error.
         return "stopped"

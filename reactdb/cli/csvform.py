@@ -9,7 +9,7 @@ An empty cell means that the document does not have the field (RethinkDB's impor
 
 CSV does not keep the order of fields inside a document: it becomes the order of the columns.
 
-Rule of this file: cells and headers. `importing` and `exporting` know files, lines and tables.
+Rule of this file: cells and headers. `import_` and `export` know files, lines and tables.
 """
 
 from __future__ import annotations

@@ -25,14 +25,14 @@ def doctor(file: str, as_json: bool) -> None:
     """
     examined = []
     findings = []
-    for check, found in examine(file):
+    for check, of_check in examine(file):
         examined.append(check)
-        findings += found
+        findings += of_check
         if as_json:
             continue
-        if not found:
+        if not of_check:
             click.echo(f"{click.style('ok     ', fg='green')}  {check}")
-        for finding in found:
+        for finding in of_check:
             level = click.style(finding.level, fg=COLORS[finding.level])
             click.echo(f"{level}  {check}: {one_line(finding.message)}")
     problems = sum(finding.level == "problem" for finding in findings)

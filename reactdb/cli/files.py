@@ -41,7 +41,7 @@ class Finite(click.FloatRange):
         return number
 
 
-def parsed_by(
+def parse_with(
     parse: Callable[[str], Expression],
 ) -> Callable[[click.Context, click.Parameter, str | None], Any]:
     """The callback of an option whose value a function of `condition` parses; its errors become mistakes in the command line."""
@@ -60,7 +60,7 @@ def parsed_by(
 where_option = click.option(
     "--where",
     metavar="CONDITION",
-    callback=parsed_by(parse_condition),
+    callback=parse_with(parse_condition),
     help="Only documents that it holds for, such as 'score>10 and player=Bob'.",
 )
 
@@ -128,7 +128,7 @@ def documents(
         lower, left_bound = page[-1][primary_key], "open"
 
 
-def keys_meant(text: str) -> list[Any]:
+def parse_keys(text: str) -> list[Any]:
     """The possible keys of a word on the command line, the likelier first: `42` is the number, or else the string.
 
     As JSON it has one meaning: `"42"` is the string, `{"$reactdb_type$": "uuid", "value": ...}` a UUID.

@@ -40,18 +40,18 @@ def rows(file: str, table: str, where: Any, limit: int | None, at: int | None, a
     """
     with open_database(file) as database:
         then = database.at(database.seq if at is None else at)
-        found = documents(then, table, limit, where)
+        selected = documents(then, table, limit, where)
         if as_json or not is_terminal(sys.stdout):
-            for document in found:
+            for document in selected:
                 write_line(to_json(document))
         else:
-            for line in as_columns(found, then.table(table).primary_key, screen_width()):
+            for line in as_columns(selected, then.table(table).primary_key, screen_width()):
                 click.echo(line)
 
 
-def as_columns(found: Iterable[dict[str, Any]], primary_key: str, screen: int) -> Iterator[str]:
+def as_columns(documents: Iterable[dict[str, Any]], primary_key: str, screen: int) -> Iterator[str]:
     """Lines of a table, the primary key first, cut to the screen's width, with a header for every hundred documents."""
-    pending = iter(found)
+    pending = iter(documents)
     while page := list(islice(pending, LAID_OUT_TOGETHER)):
         names = list(dict.fromkeys([primary_key, *(name for document in page for name in document)]))
         cells = [[cell(document[name]) if name in document else "" for name in names] for document in page]

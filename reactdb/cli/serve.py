@@ -22,8 +22,8 @@ import click
 from reactdb.cli.files import Finite, file_argument
 from reactdb.database import Database, connect
 from reactdb.errors import CannotListen
-from reactdb.servers.listening import check_path, is_loopback, listen
 from reactdb.servers.rethinkdb import Credentials, Limits, RethinkDBServer
+from reactdb.servers.sockets import check_path, is_loopback, listen
 from reactdb.servers.tls import tls_context
 from reactdb.servers.workers import Workers
 
@@ -190,8 +190,8 @@ def serve(
 ) -> None:
     """Let other databases' clients use a file."""
     dialects = tuple(name for name, is_asked in (("couchdb", couchdb), ("aidbox", aidbox)) if is_asked)
-    asked = {"rethinkdb": rethinkdb, "http": bool(dialects), "mongodb": mongodb}
-    ports = _ports(asked, port, {"rethinkdb": rethinkdb_port, "http": http_port, "mongodb": mongodb_port})
+    is_served = {"rethinkdb": rethinkdb, "http": bool(dialects), "mongodb": mongodb}
+    ports = _ports(is_served, port, {"rethinkdb": rethinkdb_port, "http": http_port, "mongodb": mongodb_port})
     if (mongodb_socket or fail_points or sweep) and not mongodb:
         raise click.UsageError("--mongodb-socket, --fail-points and --sweep need --mongodb.")
     if not dialects:
@@ -317,7 +317,7 @@ def _check(options: ServeOptions) -> None:
                 raise click.ClickException(error.reason + advice.get(error.option or "", "")) from error
 
 
-def _ports(asked: dict[str, bool], port: int | None, own: dict[str, int | None]) -> dict[str, int]:
+def _ports(is_served: dict[str, bool], port: int | None, own: dict[str, int | None]) -> dict[str, int]:
     """The port of each requested protocol.
 
     Args:
@@ -327,7 +327,7 @@ def _ports(asked: dict[str, bool], port: int | None, own: dict[str, int | None])
     Raises:
         UsageError: No protocol is requested, or a port is given twice, or for a protocol that is not served.
     """
-    names = [name for name, is_asked in asked.items() if is_asked]
+    names = [name for name, is_asked in is_served.items() if is_asked]
     if not names:
         raise click.UsageError(
             "Choose a protocol: --rethinkdb, --couchdb, --aidbox, --mongodb, or several of them."

@@ -34,13 +34,13 @@ MOST_ROWS = 1_000
 
 
 def read_pairs(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    found = {}
+    pairs = {}
     for text in given:
         name, sign, value = text.partition("=")
         if not sign or not name:
             raise click.BadParameter(f"{text!r} is not NAME=VALUE", context, parameter)
-        found[name.strip()] = value.strip()
-    return found
+        pairs[name.strip()] = value.strip()
+    return pairs
 
 
 source_argument = click.argument("source", metavar="SOURCE")
@@ -123,7 +123,7 @@ def command(
         def call(
             files: str | None, master: str | None, settings: dict[str, str], log: str | None, as_json: bool, **given: Any
         ) -> None:  # fmt: skip
-            from reactdb.cli.sparkrun import running
+            from reactdb.cli.sparkrun import run_session
             from reactdb.spark import environment
 
             if given.get("schema") is not None and given["document"] != "struct":
@@ -131,7 +131,7 @@ def command(
             environment.check()
             given["options"] = {} if files is None else {"pathGlobFilter": files}
             check(takes_files=takes_files, **given)
-            print_result(function(start=lambda: running(master, settings, log), **given), word, as_json)
+            print_result(function(start=lambda: run_session(master, settings, log), **given), word, as_json)
 
         decorated: Any = call
         for option in reversed((*own, *SESSION_OPTIONS, json_option(prints))):
@@ -257,8 +257,8 @@ def rates(
             return pipelines.write_rates(
                 session, target=target, bucket=bucket, by=names, overwrite=overwrite, **given
             )
-        found = pipelines.rates(session, rows.source_of(**given), bucket, names)
-        return collected(found.orderBy("bucket", "database", *names))
+        result = pipelines.rates(session, rows.source_of(**given), bucket, names)
+        return collect_rows(result.orderBy("bucket", "database", *names))
 
 
 @command(
@@ -276,54 +276,54 @@ def audit(start: Start, target: str | None, overwrite: bool, **given: Any) -> Ou
     with start() as session:
         if target is not None:
             return pipelines.write_audit(session, target=target, overwrite=overwrite, **given)
-        found = pipelines.audit(session, rows.source_of(**given))
-        return collected(found.orderBy("database", "table", "field", "origin"))
+        result = pipelines.audit(session, rows.source_of(**given))
+        return collect_rows(result.orderBy("database", "table", "field", "origin"))
 
 
 # ---------------------------------------------------------------------------------------------------------------
 # Shared by the commands
 
 
-def collected(rows: DataFrame) -> list[dict[str, Any]]:
+def collect_rows(rows: DataFrame) -> list[dict[str, Any]]:
     """The rows, if they are few enough to print; times as `2026-07-21T12:03:04.123Z`."""
     times = [name for name, type_ in rows.dtypes if type_ == "timestamp"]
     # Times are collected as numbers, because Python would get datetimes in the machine's time zone.
     as_numbers = [f"unix_millis({name}) AS {name}" if name in times else name for name in rows.columns]
-    found = [row.asDict() for row in rows.selectExpr(*as_numbers).limit(MOST_ROWS + 1).collect()]
-    if len(found) > MOST_ROWS:
+    first_rows = [row.asDict() for row in rows.selectExpr(*as_numbers).limit(MOST_ROWS + 1).collect()]
+    if len(first_rows) > MOST_ROWS:
         raise click.ClickException(f"there are more than {MOST_ROWS:,} rows: give a TARGET to write them to")
     return [
         {
             name: timestamp(value) if name in times and value is not None else value
             for name, value in row.items()
         }
-        for row in found
+        for row in first_rows
     ]
 
 
-def print_result(found: Any, word: str, as_json: bool) -> None:
+def print_result(result: Any, word: str, as_json: bool) -> None:
     """Print an outcome as text or JSON, or rows as a table on a terminal and as JSON lines elsewhere."""
-    if isinstance(found, list):
+    if isinstance(result, list):
         if as_json or not is_terminal(sys.stdout):
-            for row in found:
+            for row in result:
                 write_line(row)
-        elif found:
-            numbers = [isinstance(value, (int, float)) for value in found[0].values()]
-            cells = [[cell(value) for value in row.values()] for row in found]
-            click.echo("\n".join(columns(list(found[0]), cells, numbers)))
+        elif result:
+            numbers = [isinstance(value, (int, float)) for value in result[0].values()]
+            cells = [[cell(value) for value in row.values()] for row in result]
+            click.echo("\n".join(columns(list(result[0]), cells, numbers)))
         else:
             click.echo("no changes", err=True)
         return
     if as_json:
-        write_line(asdict(found))
+        write_line(asdict(result))
         return
-    if found.rows:
-        click.echo(f"{plural(found.rows, word)} written to {found.path}")
+    if result.rows:
+        click.echo(f"{plural(result.rows, word)} written to {result.path}")
     else:
-        click.echo(f"nothing new for {found.path}")
-    for path, seq in found.positions.items():
+        click.echo(f"nothing new for {result.path}")
+    for path, seq in result.positions.items():
         click.echo(f"  {path} up to seq {seq}")
-    for path in found.begins_late:
+    for path in result.begins_late:
         click.echo(f"  {path}: earlier history was removed; it begins with the documents as they were then")
 
 

@@ -36,7 +36,7 @@ CAUSE = re.compile(r"^(?:Caused by)?: (?:\w+\.)*[\w$]+: (.+)", re.MULTILINE)
 
 
 @contextmanager
-def running(master: str | None, settings: Mapping[str, str], log: str | None) -> Iterator[Any]:
+def run_session(master: str | None, settings: Mapping[str, str], log: str | None) -> Iterator[Any]:
     """A session for one command.
 
     Raises:
@@ -55,12 +55,12 @@ def running(master: str | None, settings: Mapping[str, str], log: str | None) ->
         try:
             progress.show("starting Spark ...")
             config = {"spark.sql.session.timeZone": "UTC", **settings}
-            with quiet(file), interrupted_later(progress):
+            with redirect_stderr(file), delay_interrupt(progress):
                 session = stack.enter_context(environment.session("reactdb", master=master, config=config))
-            stack.enter_context(silent_loggers())
+            stack.enter_context(silence_loggers())
             if not str(session.sparkContext.master).startswith("local"):
                 ship(session)
-            stack.enter_context(watched(session, progress))
+            stack.enter_context(show_tasks(session, progress))
             yield session
         except (PySparkException, Py4JError) as error:
             raise click.ClickException(sentence_of(str(error), file)) from error
@@ -74,7 +74,7 @@ def open_log(path: str | None) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def quiet(file: IO[bytes]) -> Iterator[None]:
+def redirect_stderr(file: IO[bytes]) -> Iterator[None]:
     """Redirect standard error of this process and its children to the file."""
     sys.stderr.flush()
     kept = os.dup(2)
@@ -88,7 +88,7 @@ def quiet(file: IO[bytes]) -> Iterator[None]:
 
 
 @contextmanager
-def silent_loggers() -> Iterator[None]:
+def silence_loggers() -> Iterator[None]:
     """Keep Python's logging off standard error, because each error is printed as one sentence."""
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -102,7 +102,7 @@ def silent_loggers() -> Iterator[None]:
 
 
 @contextmanager
-def interrupted_later(progress: Progress) -> Iterator[None]:
+def delay_interrupt(progress: Progress) -> Iterator[None]:
     """Delay Ctrl-C until Spark has started: a JVM that is abandoned during its start would never end."""
     if threading.current_thread() is not threading.main_thread():
         # Only the main thread can handle signals.
@@ -126,7 +126,7 @@ def interrupted_later(progress: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def watched(session: Any, progress: Progress) -> Iterator[None]:
+def show_tasks(session: Any, progress: Progress) -> Iterator[None]:
     """Show how many tasks of Spark's present stages are done."""
     over = threading.Event()
 
@@ -157,15 +157,17 @@ def sentence_of(text: str, log: IO[bytes]) -> str:
         text: The text of the error, which may contain the tracebacks of a Python worker and of Java.
         log: Spark's log.
     """
-    found = OUR_ERROR.findall(text)
-    if found:
-        return str(found[-1]).strip()
+    sentences = OUR_ERROR.findall(text)
+    if sentences:
+        return str(sentences[-1]).strip()
     if "JAVA_GATEWAY_EXITED" in text:
         log.flush()
         log.seek(0)
         lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
-        said = next((line for line in lines if "error" in line.lower() or "exception" in line.lower()), "")
-        return f"Spark did not start: {said or (lines[-1] if lines else 'it does not say why')}"
+        line_with_error = next(
+            (line for line in lines if "error" in line.lower() or "exception" in line.lower()), ""
+        )
+        return f"Spark did not start: {line_with_error or (lines[-1] if lines else 'it does not say why')}"
     first = text.strip().splitlines()[0]
     deeper = CAUSE.findall(text) if first.startswith(OF_JAVA) else []
     if first.startswith("[PYTHON"):

@@ -16,8 +16,8 @@ from reactdb.cli.terminal import one_line, plural
 from reactdb.errors import InvalidDocument
 from reactdb.json import loads
 from reactdb.replication.replicator import SyncProgress
-from reactdb.replication.syncing import RETRIES, check_remote
-from reactdb.replication.syncing import sync as synchronise
+from reactdb.replication.sync import RETRIES, check_remote
+from reactdb.replication.sync import sync as synchronise
 
 WORDS = {"pull": "fetched", "push": "sent"}
 

@@ -15,9 +15,9 @@ import click
 
 from reactdb.change import Change
 from reactdb.cli import changelines
-from reactdb.cli.changelines import differences, shown
+from reactdb.cli.changelines import differences, format_value
 from reactdb.cli.condition import parse_field
-from reactdb.cli.files import SEQ, file_argument, json_option, open_database, parsed_by, where_option
+from reactdb.cli.files import SEQ, file_argument, json_option, open_database, parse_with, where_option
 from reactdb.cli.terminal import write_line
 from reactdb.database import Database
 from reactdb.errors import TableNotFound
@@ -49,7 +49,7 @@ QUEUE_EVENTS = 100
 @click.option(
     "--order",
     metavar="FIELD",
-    callback=parsed_by(parse_field),
+    callback=parse_with(parse_field),
     help="Events of the list in order of FIELD, with their places in it, counted from 0.",
 )
 @click.option("--desc", "is_descending", is_flag=True, help="The greatest first.")
@@ -82,11 +82,13 @@ def tail(
                 _print_changes(database, table, since, is_following, as_json)
             else:
                 assert table is not None
-                selection = selected(database, table, where, order, is_descending=is_descending, limit=limit)
-                found = events(
+                selection = make_selection(
+                    database, table, where, order, is_descending=is_descending, limit=limit
+                )
+                delivered = events(
                     database, selection, since, is_ordered=order is not None, is_following=is_following
                 )
-                _print_events(found, database.table(table).primary_key, as_json)
+                _print_events(delivered, database.table(table).primary_key, as_json)
         except KeyboardInterrupt:
             if not is_following:
                 raise
@@ -103,8 +105,8 @@ def _print_changes(
             click.echo(changelines.as_line(change, with_table=table is None))
 
 
-def _print_events(found: Iterator[dict[str, Any]], primary_key: str, as_json: bool) -> None:
-    for event in found:
+def _print_events(events: Iterator[dict[str, Any]], primary_key: str, as_json: bool) -> None:
+    for event in events:
         if as_json:
             write_line(event_as_json(event))
         else:
@@ -163,7 +165,7 @@ def between(database: Database, since: int, until: int, table: str | None) -> It
 # The events of a selection
 
 
-def selected(
+def make_selection(
     database: Database,
     table: str,
     where: Expression | None,
@@ -173,12 +175,12 @@ def selected(
     limit: int | None,
 ) -> Selection:
     """The selection of the options."""
-    found: Selection = database.table(table)
+    selection: Selection = database.table(table)
     if where is not None:
-        found = found.filter(where)
+        selection = selection.filter(where)
     if order is not None:
-        found = found.order_by(desc(order) if is_descending else asc(order))
-    return found if limit is None else found.limit(limit)
+        selection = selection.order_by(desc(order) if is_descending else asc(order))
+    return selection if limit is None else selection.limit(limit)
 
 
 def events(
@@ -224,7 +226,7 @@ def event_as_line(event: dict[str, Any], primary_key: str) -> str:
         parts.append(f"{place(event.get('old_offset'), event.get('new_offset')):<8}")
     keys = [document[primary_key] for document in (old, new) if document is not None]
     is_another = len(keys) == 2 and not same(*keys)
-    parts.append(click.style(" -> ".join(map(shown, keys if is_another else keys[-1:])), bold=True))
+    parts.append(click.style(" -> ".join(map(format_value, keys if is_another else keys[-1:])), bold=True))
     steps = "" if new is None else ", ".join(differences(None if is_another else old, new))
     return "  ".join([*parts, steps] if steps else parts)
 

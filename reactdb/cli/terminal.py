@@ -85,11 +85,12 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Seque
     # (rich's own Table takes a fifth of a millisecond for each line, and a table of documents can have many.)
     widths = [max(width(row[place]) for row in (header, *rows)) for place in range(len(header))]
 
-    def filled(cell: str, place: int) -> str:
+    def fill_cell(cell: str, place: int) -> str:
         return " " * (widths[place] - width(cell)) + cell if right[place] else set_width(cell, widths[place])
 
     return [
-        "  ".join([filled(cell, place) for place, cell in enumerate(row)]).rstrip() for row in (header, *rows)
+        "  ".join([fill_cell(cell, place) for place, cell in enumerate(row)]).rstrip()
+        for row in (header, *rows)
     ]
 
 

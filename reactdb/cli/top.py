@@ -163,24 +163,24 @@ def refreshes(observer: Observer, count: int | None) -> Iterator[Figures]:
 
 def figure_lines(figures: Figures) -> list[str]:
     """The picture as lines of text; the fourth line is the header of the tables."""
-    age = "" if figures.newest_age_s is None else f", the newest {age_in_words(figures.newest_age_s)} ago"
+    age = "" if figures.newest_age_s is None else f", the newest {format_age(figures.newest_age_s)} ago"
     body = [
-        [table.name, f"{table.documents:,}", rate_in_words(table.changes_per_s)] for table in figures.tables
+        [table.name, f"{table.documents:,}", format_rate(table.changes_per_s)] for table in figures.tables
     ]
     return [
         click.style(safe(figures.path), bold=True),
-        f"seq {figures.seq:,}; {rate_in_words(figures.changes_per_s)} changes a second{age}",
+        f"seq {figures.seq:,}; {format_rate(figures.changes_per_s)} changes a second{age}",
         f"file {size(figures.file_bytes)}, WAL {size(figures.wal_bytes)}; the log can be read past seq {figures.oldest:,}",
         "",
         *(columns(["table", "documents", "changes/s"], body, [False, True, True]) if body else ["no tables"]),
     ]
 
 
-def rate_in_words(rate: float | None) -> str:
+def format_rate(rate: float | None) -> str:
     return "-" if rate is None else f"{rate:,.1f}"
 
 
-def age_in_words(age_s: float) -> str:
+def format_age(age_s: float) -> str:
     """As `0.4 s`, `12 min`, `3 h`, `20 days`."""
     for seconds, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
         if age_s >= 2 * seconds:

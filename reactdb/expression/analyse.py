@@ -92,19 +92,19 @@ class Conjunct(Value):
 # Comparisons that must hold
 
 
-def conjuncts(condition: Expression | Predicate) -> list[Conjunct]:
+def find_conjuncts(condition: Expression | Predicate) -> list[Conjunct]:
     """The values in the condition, each with the ranges that it must be in wherever the condition holds.
 
     Comparisons with constants are found in `and`s within `and`s, in the dict given to `filter`, in `contains` of a
     list of constants, and in `or`s whose parts all compare the same value.
     """
-    node = _holding(condition)
+    node = _known_condition(condition)
     if node is None:
         return []
-    return [Conjunct(Expression(found), ranges) for found, ranges in _implied(node).values()]
+    return [Conjunct(Expression(value), ranges) for value, ranges in _find_implied(node).values()]
 
 
-def _holding(condition: Expression | Predicate) -> Node | None:
+def _known_condition(condition: Expression | Predicate) -> Node | None:
     """A condition that holds for every document that passes; None if nothing is known."""
     if isinstance(condition, Expression):
         return condition.node
@@ -125,32 +125,32 @@ _RANGES: Final = {
 }
 
 
-def _implied(node: Node) -> _Implied:
+def _find_implied(node: Node) -> _Implied:
     if not isinstance(node, Call) or is_spliced(node):
         return {}
     if node.operation == "and":
-        found: _Implied = {}
+        ranges: _Implied = {}
         for child in node.arguments:
-            _add_all(found, _implied(child))
-        return found
+            _add_all(ranges, _find_implied(child))
+        return ranges
     if node.operation == "or" and node.arguments:
-        return _of_any([_implied(child) for child in node.arguments])
+        return _unite([_find_implied(child) for child in node.arguments])
     if node.operation in _RANGES:
-        return _of_comparison(node)
+        return _find_in_comparison(node)
     if node.operation == "filter_match":
-        return _of_pattern(*node.arguments)
+        return _find_in_pattern(*node.arguments)
     if node.operation == "contains" and len(node.arguments) == 2:
-        return _of_contains(*node.arguments)
+        return _find_in_contains(*node.arguments)
     return {}
 
 
-def _add_all(found: _Implied, more: _Implied) -> None:
+def _add_all(target: _Implied, more: _Implied) -> None:
     for key, (node, ranges) in more.items():
-        before = found.get(key)
-        found[key] = (node, ranges if before is None else _both(before[1], ranges))
+        before = target.get(key)
+        target[key] = (node, ranges if before is None else _intersect(before[1], ranges))
 
 
-def _both(first: tuple[KeyRange, ...], second: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:
+def _intersect(first: tuple[KeyRange, ...], second: tuple[KeyRange, ...]) -> tuple[KeyRange, ...]:
     if len(first) * len(second) > 10_000:
         # Either one alone is true as well.
         return min(first, second, key=len)
@@ -158,7 +158,7 @@ def _both(first: tuple[KeyRange, ...], second: tuple[KeyRange, ...]) -> tuple[Ke
     return tuple(crossing for crossing in crossings if not crossing.is_empty)
 
 
-def _of_any(parts: list[_Implied]) -> _Implied:
+def _unite(parts: list[_Implied]) -> _Implied:
     """The values that all parts look at, with the union of their ranges."""
     return {
         key: (node, tuple(one for part in parts for one in part[key][1]))
@@ -167,29 +167,29 @@ def _of_any(parts: list[_Implied]) -> _Implied:
     }
 
 
-def _of_comparison(node: Call) -> _Implied:
-    found: _Implied = {}
+def _find_in_comparison(node: Call) -> _Implied:
+    implied: _Implied = {}
     for left, right in zip(node.arguments, node.arguments[1:], strict=False):
         for value, other, name in ((left, right, node.operation), (right, left, FLIPPED[node.operation])):
             constant = _constant(other)
             if constant is not None and _is_of_row(value):
-                _add_all(found, {node_key(value): (value, (_RANGES[name](constant[0]),))})
-    return found
+                _add_all(implied, {node_key(value): (value, (_RANGES[name](constant[0]),))})
+    return implied
 
 
-def _of_pattern(value: Node, pattern: Node) -> _Implied:
-    found: _Implied = {}
+def _find_in_pattern(value: Node, pattern: Node) -> _Implied:
+    implied: _Implied = {}
     for name, wanted in _fields_of(pattern):
         inner = Call("bracket", (value, Constant(name)))
         constant = _constant(wanted)
         if constant is not None and not isinstance(constant[0], dict):
-            _add_all(found, {node_key(inner): (inner, (KeyRange(constant[0], constant[0]),))})
+            _add_all(implied, {node_key(inner): (inner, (KeyRange(constant[0], constant[0]),))})
         elif isinstance(wanted, (Constant, Call)):
-            _add_all(found, _of_pattern(inner, wanted))
-    return found
+            _add_all(implied, _find_in_pattern(inner, wanted))
+    return implied
 
 
-def _of_contains(values: Node, wanted: Node) -> _Implied:
+def _find_in_contains(values: Node, wanted: Node) -> _Implied:
     constant = _constant(values)
     if constant is None or not isinstance(constant[0], list) or not _is_of_row(wanted):
         return {}
@@ -227,7 +227,7 @@ def _is_of_row(node: Node) -> bool:
 # Index ranges
 
 
-def index_ranges(
+def find_index_ranges(
     condition: Expression | Predicate, index: Expression, *, multi: bool = False
 ) -> tuple[KeyRange, ...] | None:
     """Ranges of an index that surely have every document for which the condition holds; None if there are none.
@@ -241,67 +241,69 @@ def index_ranges(
         index: The indexed expression of `row`; for a compound index, `make_array` of its parts.
         multi: Each element of the value has an entry of its own. Then `contains` can be looked up.
     """
-    node = _holding(condition)
+    node = _known_condition(condition)
     if node is None:
         return None
     if multi:
         return _multi_ranges(node, index.key)
-    implied = _implied(node)
-    found = implied.get(index.key)
-    if found is not None:
-        return found[1]
+    implied = _find_implied(node)
+    conjunct = implied.get(index.key)
+    if conjunct is not None:
+        return conjunct[1]
     if isinstance(index.node, Call) and index.node.operation == "make_array" and index.node.arguments:
         return _compound_ranges(implied, index.node.arguments)
     return None
 
 
-def implied_ranges(condition: Expression | Predicate) -> list[tuple[Expression, bytes, bytes]]:
+def find_implied_ranges(condition: Expression | Predicate) -> list[tuple[Expression, bytes, bytes]]:
     """The ranges in which an index would have every document for which the condition holds, for each compared value.
 
     Returns:
         Triples of the value looked at, as an expression that the index must be on, and the first and the last key bytes,
         start <= key < stop. Points come first and ranges with two ends next: they are likely to leave the fewest documents.
     """
-    found = []
-    for conjunct in conjuncts(condition):
+    candidates = []
+    for conjunct in find_conjuncts(condition):
         ranges = conjunct.ranges
         if len(ranges) == 1:
-            found.append((not ranges[0].is_point, not ranges[0].has_ends, conjunct.expression, ranges[0]))
-    found.sort(key=lambda entry: entry[:2])
-    return [(expression, one.start, one.stop) for _, _, expression, one in found]
+            candidates.append(
+                (not ranges[0].is_point, not ranges[0].has_ends, conjunct.expression, ranges[0])
+            )
+    candidates.sort(key=lambda entry: entry[:2])
+    return [(expression, one.start, one.stop) for _, _, expression, one in candidates]
 
 
 def _compound_ranges(implied: _Implied, parts: tuple[Node, ...]) -> tuple[KeyRange, ...] | None:
     """Equality of the first parts, then perhaps a range. Every part must be known to have a value, or the array has none."""
     known: list[KeyRange] = []
     for part in parts:
-        found = implied.get(node_key(part))
-        if found is None or len(found[1]) > 1:
+        conjunct = implied.get(node_key(part))
+        if conjunct is None or len(conjunct[1]) > 1:
             return None
-        if not found[1]:
+        if not conjunct[1]:
             return ()
-        known.append(found[1][0])
+        known.append(conjunct[1][0])
     prefix: list[Any] = []
     for one in known:
         if not one.is_point:
             break
         prefix.append(one.lower)
     if len(prefix) == len(parts):
-        return _if_keys(KeyRange(prefix, prefix))
+        return _check_range(KeyRange(prefix, prefix))
     # The bytes after the deciding parts may be anything: from nothing at all up to `maxval`.
     ends = known[len(prefix)]
     low = [*prefix, ends.lower] if ends.lower_closed else [*prefix, ends.lower, maxval]
     high = [*prefix, ends.upper, maxval] if ends.upper_closed else [*prefix, ends.upper]
-    return _if_keys(KeyRange(low, high))
+    return _check_range(KeyRange(low, high))
 
 
-def _if_keys(found: KeyRange) -> tuple[KeyRange, ...] | None:
+def _check_range(candidate: KeyRange) -> tuple[KeyRange, ...] | None:
     """The range, if its ends are values: around a constant with the deepest nesting, there is no array."""
     try:
-        key_bytes(found.lower), key_bytes(found.upper)
+        key_bytes(candidate.lower), key_bytes(candidate.upper)
     except InvalidKey:
         return None
-    return (found,)
+    return (candidate,)
 
 
 def _multi_ranges(node: Node, index_key: bytes) -> tuple[KeyRange, ...] | None:
@@ -328,7 +330,7 @@ def _multi_ranges(node: Node, index_key: bytes) -> tuple[KeyRange, ...] | None:
 # The sides of a comparison
 
 
-def compared_fields(condition: Predicate) -> list[tuple[FieldPath, Any, str]]:
+def find_compared_fields(condition: Predicate) -> list[tuple[FieldPath, Any, str]]:
     """Each comparison of a field of the document with a constant, anywhere in the condition.
 
     Returns:
@@ -336,36 +338,36 @@ def compared_fields(condition: Predicate) -> list[tuple[FieldPath, Any, str]]:
     """
     if condition.expression is None:
         return []
-    found = []
+    comparisons = []
     for node in walk(condition.expression.node):
         if isinstance(node, Call) and node.operation in COMPARISONS and len(node.arguments) == 2:
             for one, other in (node.arguments, node.arguments[::-1]):
                 path, constant = field_path(one), _constant(other)
                 if path is not None and constant is not None:
-                    found.append((path, constant[0], repr(Expression(node))))
-    for path, pattern in _patterns(condition.expression.node):
+                    comparisons.append((path, constant[0], repr(Expression(node))))
+    for path, pattern in _find_patterns(condition.expression.node):
         for name, wanted in _fields_of(pattern):
             constant = _constant(wanted)
             if constant is not None and not isinstance(constant[0], dict):
                 node = call_node("eq", (_field((*path, name)), wanted))
-                found.append(((*path, name), constant[0], repr(Expression(node))))
-    return found
+                comparisons.append(((*path, name), constant[0], repr(Expression(node))))
+    return comparisons
 
 
-def dict_patterns(condition: Predicate) -> list[tuple[str, FieldPath, Any]]:
+def find_dict_patterns(condition: Predicate) -> list[tuple[str, FieldPath, Any]]:
     """The names in a dict given to `filter` that begin with `$`: each with its field and its value."""
     if condition.expression is None:
         return []
-    found = []
-    for path, pattern in _patterns(condition.expression.node):
+    patterns = []
+    for path, pattern in _find_patterns(condition.expression.node):
         for name, wanted in _fields_of(pattern):
             if name.startswith("$"):
                 constant = _constant(wanted)
-                found.append((name, path, constant[0] if constant is not None else Expression(wanted)))
-    return found
+                patterns.append((name, path, constant[0] if constant is not None else Expression(wanted)))
+    return patterns
 
 
-def _patterns(node: Node) -> Iterator[tuple[FieldPath, Node]]:
+def _find_patterns(node: Node) -> Iterator[tuple[FieldPath, Node]]:
     """The dict that a condition on the document is, and the dicts in it, each with the field where it is."""
     if not (
         isinstance(node, Call) and node.operation == "filter_match" and isinstance(node.arguments[0], Row)
@@ -387,10 +389,10 @@ def _fields_of(pattern: Node) -> list[tuple[str, Node]]:
 
 
 def _field(path: FieldPath) -> Node:
-    found: Node = Row()
+    field: Node = Row()
     for name in path:
-        found = Call("bracket", (found, Constant(name)))
-    return found
+        field = Call("bracket", (field, Constant(name)))
+    return field
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -402,11 +404,11 @@ def routing_keys(condition: Expression | Predicate) -> tuple[FieldPath, list[byt
 
     The field with the fewest values is chosen. None if there is no such field. An empty list: it holds for no document.
     """
-    node = _holding(condition)
+    node = _known_condition(condition)
     if node is None:
         return None
     best: tuple[FieldPath, list[bytes]] | None = None
-    for value, ranges in _implied(node).values():
+    for value, ranges in _find_implied(node).values():
         path = field_path(value)
         if path is None or not all(one.is_point for one in ranges):
             continue
@@ -470,7 +472,7 @@ def _is_steady(node: Call, allow_now: bool) -> bool:
 
 def fields_read(expression: Expression) -> frozenset[str] | None:
     """The names of the fields by which a document's value is decided; None where all of it may matter."""
-    found: set[str] = set()
+    fields: set[str] = set()
     pending = [expression.node]
     while pending:
         node = pending.pop()
@@ -481,10 +483,10 @@ def fields_read(expression: Expression) -> frozenset[str] | None:
             names = _fields_read(node)
             if names is None:
                 return None
-            found.update(names)
+            fields.update(names)
             children = ()
         pending.extend(children)
-    return frozenset(found)
+    return frozenset(fields)
 
 
 def _fields_read(node: Call) -> Iterable[str] | None:

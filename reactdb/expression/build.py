@@ -22,12 +22,12 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from reactdb.errors import InvalidDocument, QueryError, shown
+from reactdb.errors import InvalidDocument, QueryError, format_value
 from reactdb.expression.compile import value_function
 from reactdb.expression.evaluate import run
 from reactdb.expression.order import OrderKey, check_no_sign
 from reactdb.expression.registry import find
-from reactdb.expression.show import shown_node
+from reactdb.expression.show import format_node
 from reactdb.expression.tree import (
     Call,
     Constant,
@@ -38,7 +38,7 @@ from reactdb.expression.tree import (
     constant,
     new_variable,
     node_key,
-    with_row_as,
+    replace_row,
 )
 from reactdb.values.collation import Bound
 
@@ -97,7 +97,7 @@ class Expression:
         return hash(self.key)
 
     def __repr__(self) -> str:
-        return shown_node(self.node)
+        return format_node(self.node)
 
     def __bool__(self) -> bool:
         # `ops.map(row["score"])` must mean the same as `feed.map(row["score"])`, and reactivex evaluates `mapper or
@@ -121,34 +121,34 @@ class Expression:
     # ----- operators
 
     def __eq__(self, other: object) -> Expression:  # type: ignore[override]
-        return self._compared("eq", "==", other)
+        return self._compare_by_sign("eq", "==", other)
 
     def __ne__(self, other: object) -> Expression:  # type: ignore[override]
-        return self._compared("ne", "!=", other)
+        return self._compare_by_sign("ne", "!=", other)
 
     def __lt__(self, other: Any) -> Expression:
-        return self._compared("lt", "<", other)
+        return self._compare_by_sign("lt", "<", other)
 
     def __le__(self, other: Any) -> Expression:
-        return self._compared("le", "<=", other)
+        return self._compare_by_sign("le", "<=", other)
 
     def __gt__(self, other: Any) -> Expression:
-        return self._compared("gt", ">", other)
+        return self._compare_by_sign("gt", ">", other)
 
     def __ge__(self, other: Any) -> Expression:
-        return self._compared("ge", ">=", other)
+        return self._compare_by_sign("ge", ">=", other)
 
     def __and__(self, other: Any) -> Expression:
-        return _infix("and", self, other)
+        return _call_infix("and", self, other)
 
     def __rand__(self, other: Any) -> Expression:
-        return _infix("and", other, self)
+        return _call_infix("and", other, self)
 
     def __or__(self, other: Any) -> Expression:
-        return _infix("or", self, other)
+        return _call_infix("or", self, other)
 
     def __ror__(self, other: Any) -> Expression:
-        return _infix("or", other, self)
+        return _call_infix("or", other, self)
 
     def __invert__(self) -> Expression:
         return self._call("not")
@@ -615,18 +615,18 @@ class Expression:
             return other
         if self.node.uses_row:
             raise QueryError("Cannot use r.row in nested queries.  Use functions instead.")
-        return Expression(_of_element(other.node))
+        return Expression(_bind_element(other.node))
 
     def _order_argument(self, key: Any) -> Expression:
         """A key of `order_by`: an OrderKey, the name of a field, or a function."""
         if isinstance(key, OrderKey):
             # Its `row` is always an element: an order has no other document.
-            return Expression(_of_element(key.expression.node))
+            return Expression(_bind_element(key.expression.node))
         if isinstance(key, str):
             check_no_sign(key)
         return self._function_argument(key)
 
-    def _compared(self, operation: str, sign: str, other: Any) -> Expression:
+    def _compare_by_sign(self, operation: str, sign: str, other: Any) -> Expression:
         """A comparison by operator, refused where precedence has surely gone wrong."""
         if self._is_infix or (isinstance(other, Expression) and other._is_infix):
             raise QueryError(
@@ -637,7 +637,7 @@ class Expression:
         return call(operation, self, other)
 
 
-def _infix(operation: str, left: Any, right: Any) -> Expression:
+def _call_infix(operation: str, left: Any, right: Any) -> Expression:
     """`left & right` or `left | right`, remembered as such."""
     return Expression(call(operation, left, right).node, is_infix=True)
 
@@ -650,12 +650,12 @@ _LONG_NAME = 64
 
 def field_of_row(name: str) -> Expression:
     """`row[name]`: one shared object, so that it is built, and compiled, once."""
-    found = _fields.get(name)
-    if found is None:
-        found = call("bracket", row, name)
+    field = _fields.get(name)
+    if field is None:
+        field = call("bracket", row, name)
         if len(_fields) < _MOST_FIELDS and len(name) < _LONG_NAME:
-            _fields[name] = found
-    return found
+            _fields[name] = field
+    return field
 
 
 def call(operation: str, *arguments: Any, **options: Any) -> Expression:
@@ -750,7 +750,7 @@ def function_node(function: Callable[..., Any]) -> Function:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         raise InvalidDocument(
-            f"{shown(function)} is not a value, nor a function whose parameters can be read"
+            f"{format_value(function)} is not a value, nor a function whose parameters can be read"
         ) from None
     parameters = tuple(
         new_variable()
@@ -762,10 +762,10 @@ def function_node(function: Callable[..., Any]) -> Function:
     return Function(parameters, expr(body).node)
 
 
-def _of_element(node: Node) -> Function:
+def _bind_element(node: Node) -> Function:
     """An expression of `row`, as a function of an element."""
     variable = new_variable()
-    return Function((variable,), with_row_as(node, variable))
+    return Function((variable,), replace_row(node, variable))
 
 
 def pattern_function(node: Node) -> Function:

@@ -14,7 +14,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any, Final, NoReturn
 
-from reactdb.budget import STEP_BYTES, STEPS, current, paced, spend_bytes, spend_value
+from reactdb.budget import STEP_BYTES, STEPS, current, spend_bytes, spend_per_element, spend_value
 from reactdb.errors import InvalidKey, MissingValue, QueryError, ResourceLimit
 from reactdb.values.codec import MAX_DOCUMENT_BYTES, MAX_INT_BITS, pretty
 from reactdb.values.collation import compare, key_bytes, type_name
@@ -33,7 +33,7 @@ def fail(value: object, sentence: str) -> NoReturn:
     raise (MissingValue if value is None else QueryError)(sentence)
 
 
-def expected(wanted: str, value: Any) -> NoReturn:
+def fail_type(wanted: str, value: Any) -> NoReturn:
     fail(value, f"Expected type {wanted} but found {kind(value)}.")
 
 
@@ -46,7 +46,7 @@ def kind(value: Any) -> str:
         return "FUNCTION" if callable(value) else type(value).__name__.upper()
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """The value as messages print it, cut where it gets long."""
     text = "VALUE FUNCTION" if callable(value) else pretty(value)
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
@@ -63,7 +63,7 @@ def is_number(value: Any) -> bool:
 
 def number(value: Any) -> Any:
     if not is_number(value):
-        expected("NUMBER", value)
+        fail_type("NUMBER", value)
     return value
 
 
@@ -88,12 +88,12 @@ def integer(value: Any) -> int:
 
 def number_text(value: Any) -> str:
     """The number as ReQL's messages about numbers print it: up to twenty digits."""
-    return f"{value:.20g}" if isinstance(value, float) else shown(value)
+    return f"{value:.20g}" if isinstance(value, float) else format_value(value)
 
 
 def string(value: Any) -> str:
     if not isinstance(value, str):
-        expected("STRING", value)
+        fail_type("STRING", value)
     if len(value) > LONG_TEXT:
         spend_value(value)
     return value
@@ -101,7 +101,7 @@ def string(value: Any) -> str:
 
 def array(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        expected("ARRAY", value)
+        fail_type("ARRAY", value)
     return sequence(value)
 
 
@@ -125,17 +125,17 @@ def each(value: Any) -> Iterable[Any]:
     if budget is None:
         return value
     budget.spend(1 + len(value))
-    return value if len(value) <= STEPS else paced(value)
+    return value if len(value) <= STEPS else spend_per_element(value)
 
 
 def function(value: Any) -> Callable[..., Any]:
     if not callable(value):
-        fail(value, f"Expected type FUNCTION but found DATUM:\n{shown(value)}")
+        fail(value, f"Expected type FUNCTION but found DATUM:\n{format_value(value)}")
     called: Callable[..., Any] = value
     return called
 
 
-def checked_array(values: list[Any]) -> list[Any]:
+def check_array(values: list[Any]) -> list[Any]:
     """The list, if it is not longer than an array may be."""
     check_array_size(len(values))
     return values
@@ -150,7 +150,7 @@ def check_array_size(count: int) -> None:
         )
 
 
-def checked_string(text: str) -> str:
+def check_string(text: str) -> str:
     """The string, if a document could hold it. Doubling in a `reduce` would fill the memory otherwise."""
     if len(text) > MAX_DOCUMENT_BYTES:
         raise ResourceLimit(f"String over size limit `{MAX_DOCUMENT_BYTES}`.")
@@ -159,7 +159,7 @@ def checked_string(text: str) -> str:
     return text
 
 
-def checked_number(value: Any) -> Any:
+def check_number(value: Any) -> Any:
     """The result of arithmetic, if it is finite and a document could hold it."""
     if isinstance(value, int):
         if value.bit_length() > MAX_INT_BITS:

@@ -28,9 +28,9 @@ from typing import Any, Final, cast
 from reactdb.errors import MissingValue
 from reactdb.expression.checks import truth
 from reactdb.expression.evaluate import check_literals, is_spliced, run
-from reactdb.expression.operations_logic import passes
+from reactdb.expression.operations.logic import passes_filter
 from reactdb.expression.registry import OPERATIONS, Operation
-from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, rebuilt, walk
+from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, replace_nodes, walk
 
 _MAX_INDENT: Final = 12
 """The deepest nesting of blocks in generated code; deeper nodes are left to `evaluate`."""
@@ -47,7 +47,7 @@ def with_fixed_now(node: Node) -> Node:
     if "now" not in node.rare:
         return node
     moment = Constant(OPERATIONS["now"].function())
-    return rebuilt(
+    return replace_nodes(
         node, lambda inner: moment if isinstance(inner, Call) and inner.operation == "now" else None
     )
 
@@ -120,7 +120,7 @@ def truth_once(node: Node, default: bool | Node = False) -> Callable[[Any], bool
 
 
 def _test_with_default(value: Callable[[Any], Any], otherwise: Callable[[Any], Any]) -> Callable[[Any], bool]:
-    return lambda row: passes(row, value, lambda: otherwise(row))
+    return lambda row: passes_filter(row, value, lambda: otherwise(row))
 
 
 def _can_generate(node: Node) -> bool:
@@ -183,12 +183,12 @@ class _Writer:
             return self._nested_function(node)
         assert isinstance(node, Call)
         if self.indent > _MAX_INDENT or is_spliced(node):
-            return self.evaluated(node)
+            return self.write_evaluation(node)
         special = _SPECIAL.get(node.operation)
         if special is not None:
             return special(self, node)
         operation = OPERATIONS[node.operation]
-        return self.evaluated(node) if operation.is_lazy else self.called(node, operation)
+        return self.write_evaluation(node) if operation.is_lazy else self.write_call(node, operation)
 
     def keep(self, expression: str) -> str:
         """Write an assignment to a new local."""
@@ -196,13 +196,13 @@ class _Writer:
         self.line(f"{name} = {expression}")
         return name
 
-    def evaluated(self, node: Node) -> str:
+    def write_evaluation(self, node: Node) -> str:
         """Leave the node to `evaluate`."""
         variables = ", ".join(f"{id}: {name}" for id, name in self._scope.items())
         return self.keep(f"run({self.bind(node, 'n')}, row, {{{variables}}})")
 
-    def called(self, node: Call, operation: Operation) -> str:
-        prepared = _prepared(node, operation)
+    def write_call(self, node: Call, operation: Operation) -> str:
+        prepared = _prepare(node, operation)
         if prepared is not None:
             argument = self.value(node.arguments[0])
             return self.keep(f"{self.bind(prepared, 'p')}({argument})")
@@ -214,7 +214,7 @@ class _Writer:
 
     def _nested_function(self, node: Function) -> str:
         if self.indent > _MAX_INDENT:
-            return self.evaluated(node)
+            return self.write_evaluation(node)
         name = self.local()
         scope = self._scope
         self._scope = {**scope, **{parameter: self.local() for parameter in node.parameters}}
@@ -227,7 +227,7 @@ class _Writer:
         self.line(f"return {self.value(node.body)}")
         self.indent -= 1
         self.line("except (KeyError, TypeError): pass")
-        self.line(f"return {self.evaluated(node.body)}")
+        self.line(f"return {self.write_evaluation(node.body)}")
         self.indent -= 1
         self._scope = scope
         return name
@@ -269,16 +269,16 @@ class _Writer:
             for name in sorted(pattern.value):
                 wanted = pattern.value[name]
                 if isinstance(wanted, dict):
-                    self.line(f"return {self.called(node, OPERATIONS['filter_match'])}")
+                    self.line(f"return {self.write_call(node, OPERATIONS['filter_match'])}")
                     return
             for name in sorted(pattern.value):
-                found = self.keep(f"row[{self.bind(name)}]")
+                local = self.keep(f"row[{self.bind(name)}]")
                 self.line(
-                    f"if not ({self._compared('eq', found, Constant(pattern.value[name]))}): return False"
+                    f"if not ({self._write_comparison('eq', local, Constant(pattern.value[name]))}): return False"
                 )
             self.line("return True")
             return
-        self.line(f"return {self.called(node, OPERATIONS['filter_match'])}")
+        self.line(f"return {self.write_call(node, OPERATIONS['filter_match'])}")
 
     # ----- comparisons
 
@@ -289,38 +289,38 @@ class _Writer:
             return f"{self.operation(node.operation)}({self.value(left)}, {self.value(right)})"
         if isinstance(left, Constant):
             # Constants have no effects, so the other side may be looked at first.
-            return self._compared(FLIPPED[node.operation], self.value(right), left)
-        found = self.value(left)
+            return self._write_comparison(FLIPPED[node.operation], self.value(right), left)
+        local = self.value(left)
         if isinstance(right, Constant):
-            return self._compared(node.operation, found, right)
+            return self._write_comparison(node.operation, local, right)
         other = self.value(right)
         sign, slow = COMPARISONS[node.operation], self.operation(node.operation)
         return (
-            f"{found} {sign} {other} if type({found}) is type({other}) is int else {slow}({found}, {other})"
+            f"{local} {sign} {other} if type({local}) is type({other}) is int else {slow}({local}, {other})"
         )
 
-    def _compared(self, operation: str, found: str, constant: Constant) -> str:
+    def _write_comparison(self, operation: str, local: str, constant: Constant) -> str:
         """The comparison of a local with a constant: with Python's operator for values that Python orders as ReQL does."""
         value, sign, slow = constant.value, COMPARISONS[operation], self.operation(operation)
         kind = type(value)
         if value is None or kind is bool:
             if operation in ("eq", "ne"):
-                return f"{found} is {'not ' if operation == 'ne' else ''}{value}"
-            return f"{slow}({found}, {value})"
+                return f"{local} is {'not ' if operation == 'ne' else ''}{value}"
+            return f"{slow}({local}, {value})"
         name = self.bind(value)
         if kind is str:
-            return f"{found} {sign} {name} if type({found}) is str else {slow}({found}, {name})"
+            return f"{local} {sign} {name} if type({local}) is str else {slow}({local}, {name})"
         if kind is int or (kind is float and value == value):
             # NaN is above all numbers here, and neither above nor below any for Python.
-            above = f" or {found} != {found}" if operation in ("gt", "ge") else ""
+            above = f" or {local} != {local}" if operation in ("gt", "ge") else ""
             return (
-                f"{found} {sign} {name} if type({found}) is int else "
-                f"({found} {sign} {name}{above}) if type({found}) is float else {slow}({found}, {name})"
+                f"{local} {sign} {name} if type({local}) is int else "
+                f"({local} {sign} {name}{above}) if type({local}) is float else {slow}({local}, {name})"
             )
-        return f"{slow}({found}, {name})"
+        return f"{slow}({local}, {name})"
 
 
-def _prepared(node: Call, operation: Operation) -> Callable[[Any], Any] | None:
+def _prepare(node: Call, operation: Operation) -> Callable[[Any], Any] | None:
     rest = node.arguments[1:]
     if operation.prepare is None or node.options or not all(isinstance(child, Constant) for child in rest):
         return None
@@ -338,13 +338,13 @@ def _prepared(node: Call, operation: Operation) -> Callable[[Any], Any] | None:
 def _write_field(writer: _Writer, node: Call) -> str:
     value, name = node.arguments
     if not (isinstance(name, Constant) and isinstance(name.value, str)):
-        return writer.called(node, OPERATIONS[node.operation])
+        return writer.write_call(node, OPERATIONS[node.operation])
     return writer.keep(f"{writer.value(value)}[{writer.bind(name.value)}]")
 
 
 def _write_comparison(writer: _Writer, node: Call) -> str:
     if len(node.arguments) != 2:
-        return writer.called(node, OPERATIONS[node.operation])
+        return writer.write_call(node, OPERATIONS[node.operation])
     return writer.keep(writer.comparison(node))
 
 
@@ -365,7 +365,7 @@ def _write_chain(writer: _Writer, node: Call, goes_on: str, empty: str) -> str:
 
 def _write_branch(writer: _Writer, node: Call) -> str:
     if len(node.arguments) % 2 == 0 or writer.indent + len(node.arguments) // 2 > _MAX_BRANCH_INDENT:
-        return writer.evaluated(node)
+        return writer.write_evaluation(node)
     result = writer.local()
     before = writer.indent
     for test, value in zip(node.arguments[0:-1:2], node.arguments[1:-1:2], strict=True):
@@ -386,7 +386,7 @@ def _write_default(writer: _Writer, node: Call) -> str:
         isinstance(inner, Call) and inner.operation == "error" for inner in walk(otherwise)
     ):
         # These need the error of the missing value.
-        return writer.evaluated(node)
+        return writer.write_evaluation(node)
     result = writer.local()
     writer.line("try:")
     writer.indent += 1
@@ -409,7 +409,7 @@ def _write_object(writer: _Writer, node: Call) -> str:
 def _write_sum(writer: _Writer, node: Call) -> str:
     """A sum or a difference of two: with Python's operator for ints with a surely small result."""
     if len(node.arguments) != 2:
-        return writer.called(node, OPERATIONS[node.operation])
+        return writer.write_call(node, OPERATIONS[node.operation])
     names, checks = [], []
     for child in node.arguments:
         names.append(writer.value(child))

@@ -31,7 +31,7 @@ def run(node: Node, row: Any, variables: Variables = _NONE) -> Any:
     if isinstance(node, Call):
         operation = OPERATIONS[node.operation]
         if operation.is_lazy:
-            return operation.function(*_postponed(node, row, variables))
+            return operation.function(*_postpone(node, row, variables))
         values = _values(node, row, variables)
         options = {name: run(child, row, variables) for name, child in node.options}
         return apply(operation, values, options)
@@ -82,17 +82,17 @@ def _values(node: Call, row: Any, variables: Variables) -> list[Any]:
     return values
 
 
-def _postponed(node: Call, row: Any, variables: Variables) -> list[Callable[[], Any]]:
+def _postpone(node: Call, row: Any, variables: Variables) -> list[Callable[[], Any]]:
     if is_spliced(node):
-        return [_known(value) for value in _values(node, row, variables)]
-    return [_later(child, row, variables) for child in node.arguments]
+        return [_return_known(value) for value in _values(node, row, variables)]
+    return [_run_later(child, row, variables) for child in node.arguments]
 
 
-def _known(value: Any) -> Callable[[], Any]:
+def _return_known(value: Any) -> Callable[[], Any]:
     return lambda: value
 
 
-def _later(node: Node, row: Any, variables: Variables) -> Callable[[], Any]:
+def _run_later(node: Node, row: Any, variables: Variables) -> Callable[[], Any]:
     return lambda: run(node, row, variables)
 
 

@@ -44,7 +44,7 @@ class OrderKey:
         Raises:
             QueryError: The key cannot be computed for this document.
         """
-        return place_by(self.expression, document)
+        return sort_key_by(self.expression, document)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OrderKey) and self.key == other.key
@@ -65,7 +65,7 @@ def check_no_sign(name: str) -> None:
         )
 
 
-def place_by(key: Callable[[Any], Any], element: Any) -> bytes:
+def sort_key_by(key: Callable[[Any], Any], element: Any) -> bytes:
     """The bytes by which an element sorts, by a function of it; empty if it lacks the key."""
     try:
         return sort_key(key(element))
@@ -73,15 +73,15 @@ def place_by(key: Callable[[Any], Any], element: Any) -> bytes:
         return b""
 
 
-def ordered(elements: Iterable[Any], keys: Sequence[tuple[Callable[[Any], Any], bool]]) -> list[Any]:
+def sort_by_keys(elements: Iterable[Any], keys: Sequence[tuple[Callable[[Any], Any], bool]]) -> list[Any]:
     """The elements in the order of some keys, the first of which counts most: pairs of a function and whether it descends."""
     results = list(elements)
     # Sorting is stable, so the least important key goes first.
     for key, descends in reversed(keys):
-        results.sort(key=partial(place_by, key), reverse=descends)
+        results.sort(key=partial(sort_key_by, key), reverse=descends)
     return results
 
 
 def sort_documents(documents: Iterable[Document], keys: Sequence[OrderKey]) -> list[Document]:
     """The documents in the order of the keys."""
-    return ordered(documents, [(key.expression, key.descending) for key in keys])
+    return sort_by_keys(documents, [(key.expression, key.descending) for key in keys])

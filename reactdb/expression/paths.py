@@ -17,7 +17,7 @@ from typing import Any
 
 from reactdb.budget import spend
 from reactdb.errors import QueryError
-from reactdb.expression.checks import shown
+from reactdb.expression.checks import format_value
 from reactdb.expression.markers import absent
 
 Path = str | tuple[Any, ...] | dict[str, Any]
@@ -49,7 +49,7 @@ def _read(value: Any) -> Path:
         if not names:
             return deeper
         return _all_of([*names, deeper] if deeper else names)
-    raise QueryError(f"Invalid path argument `{shown(value)}`.")
+    raise QueryError(f"Invalid path argument `{format_value(value)}`.")
 
 
 def _all_of(paths: list[Path]) -> Path:
@@ -72,14 +72,14 @@ def has(value: Any, path: Path) -> bool:
 
 def _has(value: Any, path: Path) -> bool:
     if isinstance(path, str):
-        found = _field(value, path)
-        return found is not absent and found is not None
+        field = _field(value, path)
+        return field is not absent and field is not None
     spend(len(path))
     if isinstance(path, tuple):
         return all(has(value, inner) for inner in path)
     for name, inner in path.items():
-        found = _field(value, name)
-        if found is absent or not has(found, inner):
+        field = _field(value, name)
+        if field is absent or not has(field, inner):
             return False
     return True
 
@@ -95,8 +95,8 @@ def _project(value: Any, path: Path, *, within: bool) -> Any:
         spend(len(value))
         return [_project(inner, path, within=False) for inner in value]
     if isinstance(path, str):
-        found = _field(value, path)
-        return {} if found is absent else {path: found}
+        field = _field(value, path)
+        return {} if field is absent else {path: field}
     spend(len(path))
     result: dict[str, Any] = {}
     if isinstance(path, tuple):
@@ -105,10 +105,10 @@ def _project(value: Any, path: Path, *, within: bool) -> Any:
             result.update(part)
         return result
     for name, inner in path.items():
-        found = _field(value, name)
-        if found is not absent:
+        field = _field(value, name)
+        if field is not absent:
             try:
-                result[name] = _project(found, inner, within=True)
+                result[name] = _project(field, inner, within=True)
             except _NotAnObject:
                 continue
     return result

@@ -105,8 +105,8 @@ class Re2Pattern:
                 f" it may have at most {self._max_characters}."
             )
         spend(CALL_STEPS + len(subject))
-        found = self._compiled.search(subject)
-        return found and [found.span(group) for group in range(self._compiled.groups + 1)]
+        match = self._compiled.search(subject)
+        return match and [match.span(group) for group in range(self._compiled.groups + 1)]
 
 
 def _positions(text: str) -> int | None:
@@ -130,11 +130,11 @@ def _positions(text: str) -> int | None:
 
 def _refusal(text: str, reason: bytes | str) -> QueryError | ResourceLimit:
     """RE2's message about a pattern, `reason: portion`, in ReQL's sentence."""
-    said = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
-    kind, _, portion = said.partition(": ")
+    message = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
+    kind, _, portion = message.partition(": ")
     if kind.startswith(("pattern too large", "invalid repetition size", "expression nests too deeply")):
-        return ResourceLimit(f"The regexp is too large: {said}.")
-    return QueryError(f"Error in regexp `{text}` (portion `{portion}`): {said}")
+        return ResourceLimit(f"The regexp is too large: {message}.")
+    return QueryError(f"Error in regexp `{text}` (portion `{portion}`): {message}")
 
 
 class PythonPattern:
@@ -166,8 +166,8 @@ class PythonPattern:
             raise ResourceLimit(
                 f"The regexp `{self._text}` can take too long for a string of {len(subject)} characters: {_REMEDY}"
             )
-        found = self._compiled.search(subject)
-        return None if found is None else list(found.regs)
+        match = self._compiled.search(subject)
+        return None if match is None else list(match.regs)
 
 
 def safe_length(steps: Callable[[Subject], float], most: float) -> int:

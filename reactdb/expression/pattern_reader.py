@@ -177,7 +177,7 @@ class _Reader:
             sequences.append(self._sequence())
         self._depth -= 1
         self._flags = flags
-        return sequences[0] if len(sequences) == 1 else either(sequences)
+        return sequences[0] if len(sequences) == 1 else match_either(sequences)
 
     def _sequence(self) -> Subpattern:
         parts: list[Subpattern] = []
@@ -185,17 +185,17 @@ class _Reader:
             start = self._at
             part = self._atom()
             if part is not None:
-                parts.append(self._repeated(part, start))
+                parts.append(self._repeat(part, start))
             elif parts:
                 # Only flags were set: a repetition after them applies to the part before.
-                parts[-1] = self._repeated(parts[-1], start)
+                parts[-1] = self._repeat(parts[-1], start)
         return sequence(parts)
 
-    def _repeated(self, part: Subpattern, start: int) -> Subpattern:
-        found = self._repetition()
-        if found is None:
+    def _repeat(self, part: Subpattern, start: int) -> Subpattern:
+        repetition = self._repetition()
+        if repetition is None:
             return part
-        low, high, spelled = found
+        low, high, spelled = repetition
         if self._next_is("?"):
             self._at += 1
             spelled += "?"
@@ -205,7 +205,7 @@ class _Reader:
             raise UnreadablePattern(f"bad repetition operator: {operators}")
         if part.repeats * max(high or low, 1) > self._max_repeats:
             raise TooLarge(f"bad repetition operator: {spelled}")
-        return repeated(part, low, high, spelled)
+        return repeat(part, low, high, spelled)
 
     def _repetition(self) -> tuple[int, int | None, str] | None:
         """The repetition at this place, if there is one: least, most or None, and its spelling."""
@@ -213,15 +213,15 @@ class _Reader:
         if rest and rest in "*+?":
             self._at += 1
             return {"*": (0, None, "*"), "+": (1, None, "+"), "?": (0, 1, "?")}[rest]
-        found = _REPEAT.match(self._text, self._at)
-        if found is None:
+        match = _REPEAT.match(self._text, self._at)
+        if match is None:
             return None
-        low = int(found[1])
-        high = low if found[2] is None else int(found[3]) if found[3] else None
+        low = int(match[1])
+        high = low if match[2] is None else int(match[3]) if match[3] else None
         if low > self._max_repeats or (high is not None and not low <= high <= self._max_repeats):
-            raise TooLarge(f"invalid repetition size: {found[0]}")
-        self._at = found.end()
-        return low, high, found[0]
+            raise TooLarge(f"invalid repetition size: {match[0]}")
+        self._at = match.end()
+        return low, high, match[0]
 
     def _atom(self) -> Subpattern | None:
         """One character, set, anchor or group; None where only flags are set."""
@@ -237,12 +237,12 @@ class _Reader:
         if character == "\\":
             return self._escape(start)
         if character == ".":
-            return one_of(_EVERYTHING if "s" in self._flags else _ALL_BUT_LINE_END, self._flags)
+            return match_one_of(_EVERYTHING if "s" in self._flags else _ALL_BUT_LINE_END, self._flags)
         if character == "^":
             return Subpattern("(?m:^)" if "m" in self._flags else r"\A", may_be_empty=True)
         if character == "$":
             return Subpattern("(?m:$)" if "m" in self._flags else r"\Z", may_be_empty=True)
-        return one_of(((ord(character), ord(character)),), self._flags)
+        return match_one_of(((ord(character), ord(character)),), self._flags)
 
     def _group(self, start: int) -> Subpattern | None:
         before = self._flags
@@ -285,41 +285,41 @@ class _Reader:
             end = self._text.find("\\E", self._at)
             literal = self._text[self._at : end if end >= 0 else len(self._text)]
             self._at = end + 2 if end >= 0 else len(self._text)
-            return sequence([one_of(((ord(one), ord(one)),), self._flags) for one in literal])
+            return sequence([match_one_of(((ord(one), ord(one)),), self._flags) for one in literal])
         if character.lower() in _CLASSES:
-            return one_of(self._class(character), frozenset())
+            return match_one_of(self._class(character), frozenset())
         if self._is_for_re2 and character in "pPC":
-            self._pass_over_class(character)
+            self._skip_class(character)
             return Subpattern("", characters=None, is_one=True)
         code = self._character_code(character, start)
-        return one_of(((code, code),), self._flags)
+        return match_one_of(((code, code),), self._flags)
 
-    def _pass_over_class(self, character: str) -> None:
+    def _skip_class(self, character: str) -> None:
         """Go past the name of a class of Unicode's, or past `\\C`, whose letter has been read."""
-        found = _CLASS_NAME.match(self._text, self._at) if character in "pP" else None
-        self._at = self._at if found is None else found.end()
+        match = _CLASS_NAME.match(self._text, self._at) if character in "pP" else None
+        self._at = self._at if match is None else match.end()
 
     @staticmethod
     def _class(character: str) -> Ranges:
         ranges = _CLASSES[character.lower()]
-        return ranges if character.islower() else outside(ranges)
+        return ranges if character.islower() else invert_ranges(ranges)
 
     def _character_code(self, character: str, start: int) -> int:
         """The code of an escaped character; `character` is the one after the backslash."""
         if character in _CONTROLS:
             return _CONTROLS[character]
         if character == "x":
-            found = re.compile(r"\{([0-9A-Fa-f]{1,6})\}|([0-9A-Fa-f]{2})").match(self._text, self._at)
-            code = int(found[1] or found[2], 16) if found else LAST_CHARACTER + 1
-            if found and code <= LAST_CHARACTER:
-                self._at = found.end()
+            match = re.compile(r"\{([0-9A-Fa-f]{1,6})\}|([0-9A-Fa-f]{2})").match(self._text, self._at)
+            code = int(match[1] or match[2], 16) if match else LAST_CHARACTER + 1
+            if match and code <= LAST_CHARACTER:
+                self._at = match.end()
                 return code
         elif character in "01234567":
-            found = re.compile(r"[0-7]{1,3}").match(self._text, self._at - 1)
-            assert found is not None
-            if character == "0" or len(found[0]) > 1:
-                self._at = found.end()
-                return int(found[0], 8)
+            match = re.compile(r"[0-7]{1,3}").match(self._text, self._at - 1)
+            assert match is not None
+            if character == "0" or len(match[0]) > 1:
+                self._at = match.end()
+                return int(match[0], 8)
         elif character in "pP":
             raise UnreadablePattern(f"Unicode's classes need google-re2: {self._text[start : self._at]}")
         elif not character.isalnum() and character.isascii() and character != "_":
@@ -340,7 +340,7 @@ class _Reader:
                 if posix[2] not in _POSIX:
                     raise UnreadablePattern(f"invalid character class range: {posix[0]}")
                 self._at = posix.end()
-                ranges += outside(_POSIX[posix[2]]) if posix[1] else _POSIX[posix[2]]
+                ranges += invert_ranges(_POSIX[posix[2]]) if posix[1] else _POSIX[posix[2]]
                 continue
             begin = self._at
             low = self._member()
@@ -358,14 +358,14 @@ class _Reader:
                 raise UnreadablePattern(f"invalid character class range: {self._text[begin : self._at]}")
             ranges.append((low, high))
         self._at += 1
-        merged = _merged(ranges)
+        merged = _merge_ranges(ranges)
         if is_negated and "i" in self._flags:
             # An excluded character is excluded in both cases: so cases are added before the set is inverted.
-            source = f"(?i:[^{_spelled(merged)}])"
-            others = outside(merged)
-            own = in_either_case(others, f"[{_spelled(others)}]")
+            source = f"(?i:[^{_format_ranges(merged)}])"
+            others = invert_ranges(merged)
+            own = in_either_case(others, f"[{_format_ranges(others)}]")
             return Subpattern(source, firsts=own, characters=own, is_one=True)
-        return one_of(outside(merged) if is_negated else merged, self._flags)
+        return match_one_of(invert_ranges(merged) if is_negated else merged, self._flags)
 
     def _member(self) -> int | Ranges:
         """One character of a set, or a class within it."""
@@ -377,7 +377,7 @@ class _Reader:
         if character.lower() in _CLASSES:
             return self._class(character)
         if self._is_for_re2 and character in "pP":
-            self._pass_over_class(character)
+            self._skip_class(character)
             return _EVERYTHING
         return self._character_code(character, start)
 
@@ -397,9 +397,9 @@ class _Reader:
 # Parts out of parts
 
 
-def one_of(ranges: Ranges, flags: frozenset[str]) -> Subpattern:
+def match_one_of(ranges: Ranges, flags: frozenset[str]) -> Subpattern:
     """One character out of these."""
-    source = f"[{_spelled(ranges)}]" if ranges else "(?!)"
+    source = f"[{_format_ranges(ranges)}]" if ranges else "(?!)"
     if "i" in flags and any(chr(low).lower() != chr(high).upper() for low, high in ranges):
         own, source = in_either_case(ranges, source), f"(?i:{source})"
     else:
@@ -416,19 +416,19 @@ _OTHER_CASES: Final = {"i": (0x130, 0x131), "s": (0x17F,), "k": (0x212A,)}
 def in_either_case(ranges: Ranges, source: str) -> Ranges | None:
     """The characters, and their other cases; None if they are not known. `source`: as `re` writes them."""
     if all(high < 128 for _, high in ranges):
-        found = list(ranges)
+        all_ranges = list(ranges)
         for low, high in ranges:
             for letter in map(chr, range(low, high + 1)):
                 if letter.isalpha():
                     other = letter.swapcase()
                     codes = (ord(other), *_OTHER_CASES.get(letter.lower(), ()))
-                    found += [(code, code) for code in codes]
-        return _merged(found)
-    gaps = outside(ranges)
+                    all_ranges += [(code, code) for code in codes]
+        return _merge_ranges(all_ranges)
+    gaps = invert_ranges(ranges)
     if sum(high - low + 1 for low, high in gaps) > MOST_GAPS:
         return None
     belongs = re.compile(source, re.IGNORECASE).fullmatch
-    return _merged(
+    return _merge_ranges(
         [
             *ranges,
             *((code, code) for low, high in gaps for code in range(low, high + 1) if belongs(chr(code))),
@@ -462,11 +462,16 @@ def _all_characters(parts: list[Subpattern]) -> Ranges | None:
     return tuple(one for part in parts for one in part.characters or ())
 
 
-def either(parts: list[Subpattern]) -> Subpattern:
+def match_either(parts: list[Subpattern]) -> Subpattern:
     """One of the alternatives."""
     firsts: list[tuple[int, int]] | None = []
     for part in parts:
-        if firsts is None or part.firsts is None or len(firsts) > MOST_FIRSTS or _meet(firsts, part.firsts):
+        if (
+            firsts is None
+            or part.firsts is None
+            or len(firsts) > MOST_FIRSTS
+            or _overlap(firsts, part.firsts)
+        ):
             firsts = None
             break
         firsts += part.firsts
@@ -487,7 +492,7 @@ def either(parts: list[Subpattern]) -> Subpattern:
     )
 
 
-def repeated(part: Subpattern, low: int, high: int | None, spelled: str) -> Subpattern:
+def repeat(part: Subpattern, low: int, high: int | None, spelled: str) -> Subpattern:
     """A part several times; at most `high` times, if `high` is not None."""
     source = part.source if _is_closed(part) else f"(?:{part.source})"
     is_certain = part.is_single and not part.is_flexible
@@ -530,7 +535,7 @@ def _is_separated(part: Subpattern) -> bool:
         if not separator or not separator[0].is_one or not separator[0].characters:
             continue
         is_apart = all(
-            piece.characters is not None and not _meet(separator[0].characters, piece.characters)
+            piece.characters is not None and not _overlap(separator[0].characters, piece.characters)
             for piece in rest
         )
         flexible = [piece for piece in rest if piece.is_flexible]
@@ -549,11 +554,11 @@ def _is_run(part: Subpattern) -> bool:
 # Sets of characters
 
 
-def outside(ranges: Ranges) -> Ranges:
+def invert_ranges(ranges: Ranges) -> Ranges:
     """The characters that are not among these."""
     gaps = []
     start = 0
-    for low, high in _merged(ranges):
+    for low, high in _merge_ranges(ranges):
         if low > start:
             gaps.append((start, low - 1))
         start = high + 1
@@ -562,7 +567,7 @@ def outside(ranges: Ranges) -> Ranges:
     return tuple(gaps)
 
 
-def _merged(ranges: Ranges | list[tuple[int, int]]) -> Ranges:
+def _merge_ranges(ranges: Ranges | list[tuple[int, int]]) -> Ranges:
     merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if merged and low <= merged[-1][1] + 1:
@@ -572,9 +577,9 @@ def _merged(ranges: Ranges | list[tuple[int, int]]) -> Ranges:
     return tuple(merged)
 
 
-def _meet(some: Iterable[tuple[int, int]], others: Ranges) -> bool:
+def _overlap(some: Iterable[tuple[int, int]], others: Ranges) -> bool:
     return any(low <= last and first <= high for low, high in some for first, last in others)
 
 
-def _spelled(ranges: Ranges) -> str:
+def _format_ranges(ranges: Ranges) -> str:
     return "".join(f"\\U{low:08x}" if low == high else f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)

@@ -56,10 +56,10 @@ class Subject:
         if self._text is None or not part.isascii():
             return self.length
         if part not in self._counts:
-            self._counts[part] = self._counted(self._text, part.lower())
+            self._counts[part] = self._count(self._text, part.lower())
         return self._counts[part]
 
-    def _counted(self, text: str, part: str) -> int:
+    def _count(self, text: str, part: str) -> int:
         spend_bytes(self.length)
         if self._folded is None:
             # Two letters that `re` takes for lower case in either case, but `lower` leaves as they are.
@@ -75,8 +75,8 @@ class Subject:
             return self.length
         if source not in self._runs:
             spend(self.length)
-            found = re.compile(f"(?:{source})+").finditer(self._text)
-            self._runs[source] = max((run.end() - run.start() for run in found), default=0)
+            matches = re.compile(f"(?:{source})+").finditer(self._text)
+            self._runs[source] = max((run.end() - run.start() for run in matches), default=0)
         return self._runs[source]
 
 
@@ -145,10 +145,10 @@ def steps_of_alternatives(measures: list[Measure], *, is_certain: bool) -> Measu
     """For one of several parts. `is_certain`: their first characters differ."""
 
     def measure_all(subject: Subject) -> tuple[float, float]:
-        found = [measure(subject) for measure in measures]
+        measured = [measure(subject) for measure in measures]
         if is_certain:
-            return len(found) + max(steps for steps, _ in found), max(ways for _, ways in found)
-        return sum(steps for steps, _ in found), sum(ways for _, ways in found)
+            return len(measured) + max(steps for steps, _ in measured), max(ways for _, ways in measured)
+        return sum(steps for steps, _ in measured), sum(ways for _, ways in measured)
 
     return measure_all
 

@@ -63,10 +63,10 @@ class Predicate:
         It raises QueryError where ReQL does. A Python function's errors are its own.
         """
         if self._test is None:
-            self._test = self._compiled()
+            self._test = self._compile()
         return self._test
 
-    def _compiled(self) -> Callable[[Document], bool]:
+    def _compile(self) -> Callable[[Document], bool]:
         default = self.default if isinstance(self.default, bool) else self.default.node
         if self.expression is not None:
             return truth_function(self.expression.node, default)
@@ -74,10 +74,10 @@ class Predicate:
         assert function is not None
 
         def test(document: Document) -> bool:
-            found = function(document)
-            if type(found) is bool or not has_expression(found):
-                return bool(found)
-            return truth_once(expr(found).node, default)(document)
+            result = function(document)
+            if type(result) is bool or not has_expression(result):
+                return bool(result)
+            return truth_once(expr(result).node, default)(document)
 
         return test
 
@@ -132,17 +132,17 @@ def as_predicate(value: Any, default: Any = False) -> Predicate:
     return Predicate(Expression(with_fixed_now(node)), default=_default(default))
 
 
-def place_of(function: Callable[..., Any]) -> str:
+def describe_function(function: Callable[..., Any]) -> str:
     """A Python function as a message names it: its name, and the file and line of its definition, if they are known."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
-    found: Any = function
+    target: Any = function
     for _ in range(8):
-        code = getattr(found, "__code__", None)
+        code = getattr(target, "__code__", None)
         if code is not None:
             return f"{name}, {code.co_filename}:{code.co_firstlineno}"
         # A method, a result of functools.partial or functools.wraps, or an object that can be called.
-        inner = [getattr(found, one, None) for one in ("__func__", "func", "__wrapped__")]
-        found = next((one for one in inner if one is not None), vars(type(found)).get("__call__"))
+        inner = [getattr(target, one, None) for one in ("__func__", "func", "__wrapped__")]
+        target = next((one for one in inner if one is not None), vars(type(target)).get("__call__"))
     return name
 
 

@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any, Final
 
-from reactdb.errors import IncompatibleFormat, QueryError, UsageError, function_in_words
-from reactdb.values.extension_types import not_registered
+from reactdb.errors import IncompatibleFormat, QueryError, UsageError, describe_function
+from reactdb.values.extension_types import not_registered_error
 
 Evaluate = Callable[..., Any]
 
@@ -153,7 +153,7 @@ class Operations(dict[str, Operation]):
         namespace, dot, _ = name.partition(".")
         what = f"the operation `{name}`"
         raise (
-            not_registered(what, namespace)
+            not_registered_error(what, namespace)
             if dot
             else IncompatibleFormat(f"this version does not have {what}")
         )
@@ -204,10 +204,10 @@ def operation(
                 f"operation `{name}` of {module} needs a word of its own and a dot before its name"
             )
         known = dict.get(OPERATIONS, name)
-        place = function_in_words(function)
+        place = describe_function(function)
         # Known already from the same place if its import was interrupted by Ctrl-C and has begun again.
-        if known is not None and function_in_words(known.function) != place:
-            raise UsageError(f"operation `{name}` is both {function_in_words(known.function)} and {place}")
+        if known is not None and describe_function(known.function) != place:
+            raise UsageError(f"operation `{name}` is both {describe_function(known.function)} and {place}")
         OPERATIONS[name] = Operation(
             name,
             function,

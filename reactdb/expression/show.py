@@ -46,7 +46,7 @@ _FREE: Final = frozenset(
 _LONGEST_CONSTANT: Final = 60
 
 
-def shown_node(node: Node) -> str:
+def format_node(node: Node) -> str:
     """The node as Python source."""
     if isinstance(node, Constant):
         text = repr(_plain(node.value))
@@ -58,21 +58,21 @@ def shown_node(node: Node) -> str:
     if isinstance(node, Function):
         parameters = ", ".join(f"x{parameter}" for parameter in node.parameters)
         return (
-            f"lambda {parameters}: {shown_node(node.body)}"
+            f"lambda {parameters}: {format_node(node.body)}"
             if parameters
-            else f"lambda: {shown_node(node.body)}"
+            else f"lambda: {format_node(node.body)}"
         )
     assert isinstance(node, Call)
-    return _shown_call(node)
+    return _format_call(node)
 
 
 def _plain(value: Any) -> Any:
     return value if not isinstance(value, (dict, list)) else value.copy()
 
 
-def _shown_call(node: Call) -> str:
+def _format_call(node: Call) -> str:
     # Each child is shown once, and perhaps put in parentheses: to show it again for that would double at every level.
-    name, arguments = node.operation, [shown_node(child) for child in node.arguments]
+    name, arguments = node.operation, [format_node(child) for child in node.arguments]
     operands = [_operand(child, text) for child, text in zip(node.arguments, arguments, strict=True)]
     if name == "bracket" and len(arguments) == 2:
         return f"{operands[0]}[{arguments[1]}]"
@@ -81,10 +81,10 @@ def _shown_call(node: Call) -> str:
     if name == "not":
         return f"~{operands[0]}"
     if name == "make_obj":
-        return "{" + ", ".join(f"{field!r}: {shown_node(child)}" for field, child in node.options) + "}"
+        return "{" + ", ".join(f"{field!r}: {format_node(child)}" for field, child in node.options) + "}"
     if name == "make_array":
         return f"[{', '.join(arguments)}]"
-    options = [f"{option}={shown_node(child)}" for option, child in node.options]
+    options = [f"{option}={format_node(child)}" for option, child in node.options]
     if "." in name:
         # A dialect's, which has no spelling here.
         return f"{name}({', '.join([*arguments, *options])})"

@@ -90,7 +90,7 @@ class Function(Node):
     def __init__(self, parameters: tuple[int, ...], body: Node) -> None:
         self.parameters = parameters
         self.body = body
-        self.depth = _one_deeper(body.depth)
+        self.depth = _increase_depth(body.depth)
         self.uses_row = body.uses_row
         self.rare = body.rare
 
@@ -118,7 +118,7 @@ class Call(Node):
                 uses_row = True
             if child.rare:
                 rare |= child.rare
-        self.depth = _one_deeper(deepest)
+        self.depth = _increase_depth(deepest)
         self.uses_row = uses_row
         self.rare = rare
 
@@ -129,7 +129,7 @@ class Call(Node):
         return (*self.arguments, *(node for _, node in self.options))
 
 
-def _one_deeper(depth: int) -> int:
+def _increase_depth(depth: int) -> int:
     if depth >= MAX_TREE_DEPTH:
         raise QueryError(f"the expression is nested too deeply: more than {MAX_TREE_DEPTH} levels")
     return depth + 1
@@ -167,17 +167,17 @@ def walk(node: Node) -> Iterator[Node]:
         pending.extend(reversed(node.children))
 
 
-def rebuilt(node: Node, change: Callable[[Node], Node | None]) -> Node:
+def replace_nodes(node: Node, change: Callable[[Node], Node | None]) -> Node:
     """The tree with some nodes replaced: those for which `change` returns another. Unchanged parts are shared."""
     other = change(node)
     if other is not None:
         return other
     if isinstance(node, Function):
-        body = rebuilt(node.body, change)
+        body = replace_nodes(node.body, change)
         return node if body is node.body else Function(node.parameters, body)
     if isinstance(node, Call):
-        arguments = tuple(rebuilt(child, change) for child in node.arguments)
-        options = tuple((name, rebuilt(child, change)) for name, child in node.options)
+        arguments = tuple(replace_nodes(child, change) for child in node.arguments)
+        options = tuple((name, replace_nodes(child, change)) for name, child in node.options)
         if all(new is old for new, old in zip(arguments, node.arguments, strict=True)) and all(
             new[1] is old[1] for new, old in zip(options, node.options, strict=True)
         ):
@@ -186,11 +186,11 @@ def rebuilt(node: Node, change: Callable[[Node], Node | None]) -> Node:
     return node
 
 
-def with_row_as(node: Node, variable: int) -> Node:
+def replace_row(node: Node, variable: int) -> Node:
     """The tree with the document at hand replaced by a variable."""
     if not node.uses_row:
         return node
-    return rebuilt(node, lambda inner: Variable(variable) if isinstance(inner, Row) else None)
+    return replace_nodes(node, lambda inner: Variable(variable) if isinstance(inner, Row) else None)
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from reactdb.errors import QueryError, shown
+from reactdb.errors import QueryError, format_value
 from reactdb.expression.build import Expression, expr, has_expression
 from reactdb.expression.checks import kind
 from reactdb.expression.compile import value_function, value_once
-from reactdb.expression.operations_object import merged
+from reactdb.expression.operations.objects import merge_patch
 from reactdb.expression.tree import Call
 from reactdb.values.codec import pretty
 
@@ -32,7 +32,7 @@ def merge_document(old: Document, patch: Any) -> Document:
     """
     if not isinstance(patch, dict):
         raise QueryError(f"Inserted value must be an OBJECT (got {kind(patch)}):\n{pretty(patch)}")
-    result: Document = merged(old, patch)
+    result: Document = merge_patch(old, patch)
     return result
 
 
@@ -52,7 +52,7 @@ def as_patch(value: Any, *, is_for_one: bool = False) -> Callable[[Document], An
         if callable(flat):
             return flat
     elif callable(value) and not isinstance(value, Expression):
-        return _evaluating(value)
+        return _evaluate_patch(value)
     node = expr(value).node
     # A literal as the whole patch has no field to be put into.
     is_literal = isinstance(node, Call) and node.operation == "literal"
@@ -92,7 +92,7 @@ def flat_patch(value: dict[Any, Any]) -> Callable[[Document], Document] | Docume
 _PLAIN = frozenset({str, int, float, bool, type(None), bytes})
 
 
-def _evaluating(function: Callable[[Document], Any]) -> Callable[[Document], Any]:
+def _evaluate_patch(function: Callable[[Document], Any]) -> Callable[[Document], Any]:
     def patch(document: Document) -> Any:
         return as_patch(_not_callable(function(document)), is_for_one=True)(document)
 
@@ -148,7 +148,7 @@ def compute_returned(value: Any, document: Any) -> Any:
 # Patches, checked
 
 
-def checked_patch(patch: Any, *, is_for_one: bool) -> Document | Callable[[Document], Any]:
+def check_patch(patch: Any, *, is_for_one: bool) -> Document | Callable[[Document], Any]:
     """The argument of `update`: a dict without expressions as it is, anything else converted by `as_patch`.
 
     Raises:
@@ -167,11 +167,11 @@ def checked_patch(patch: Any, *, is_for_one: bool) -> Document | Callable[[Docum
         if not has_expression(patch):
             return patch
     if is_user_code(patch):
-        return as_patch(without_operators(patch), is_for_one=is_for_one)
+        return as_patch(refuse_operators(patch), is_for_one=is_for_one)
     return as_patch(patch, is_for_one=is_for_one)
 
 
-def without_operators(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def refuse_operators(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """The function, where the patches that it gives are looked at."""
 
     def patch(document: Any) -> Any:
@@ -217,25 +217,25 @@ def check_no_operators(patch: dict[Any, Any]) -> None:
                 while way is not None:
                     way, step = way
                     path.append(step)
-                raise QueryError(operator_refused(tuple(reversed(path)), name, value))
+                raise QueryError(operator_message(tuple(reversed(path)), name, value))
             # Each once: a dict may be inside itself, which is refused later.
             if isinstance(value, dict) and id(value) not in known:
                 known.add(id(value))
                 pending.append(((way, name), value))
 
 
-def operator_refused(path: tuple[Any, ...], name: str, value: Any) -> str:
+def operator_message(path: tuple[Any, ...], name: str, value: Any) -> str:
     if not path and isinstance(value, dict) and value:
         field, value = next(iter(dict.items(value)))
         path = (field,)
     instead = "an expression of row says how a value is computed"
     if name in OPERATORS and path:
-        steps = [shown(step, 30) for step in path]
+        steps = [format_value(step, 30) for step in path]
         field = "row" + "".join(f"[{step}]" for step in steps)
-        spelling = OPERATORS[name].format(field=field, value=shown(value, 40))
+        spelling = OPERATORS[name].format(field=field, value=format_value(value, 40))
         instead = f"write {''.join(f'{{{step}: ' for step in steps)}{spelling}{'}' * len(steps)}"
     return (
-        f"a patch is merged as it is, and {shown(name)} would be the name of a field: {instead}; "
+        f"a patch is merged as it is, and {format_value(name)} would be the name of a field: {instead}; "
         "to store a field of that name, give the patch as r.expr({...}), or use replace"
     )
 

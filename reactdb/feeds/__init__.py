@@ -36,7 +36,7 @@ Delivery, from the bottom up:
 
 The objects that programs hold:
 
-    listening       a subscription, a cursor or a reader ends when it is closed or unreferenced
+    handles         a subscription, a cursor or a reader ends when it is closed or unreferenced
     inspect         descriptions of a feed for people
     reader          a feed that is polled and never waits
     rx              makes a feed an Observable; the one module that imports reactivex, and only at its use

@@ -20,7 +20,7 @@ from reactdb.feeds.position import resolve_since
 from reactdb.feeds.request import Request
 from reactdb.feeds.views.base import View
 from reactdb.store.engine import Engine
-from reactdb.store.log import low_water
+from reactdb.store.log import read_low_water
 from reactdb.store.snapshot import PastSnapshot, Snapshot
 from reactdb.store.undo import Undo
 
@@ -110,7 +110,7 @@ class Bootstrap:
             position = resolve_since(since, self._engine, snapshot)
             is_whole = request.options.batches
             if is_whole:
-                position = before_commit(position, snapshot)
+                position = find_commit_start(position, snapshot)
             reader = LogReader(
                 self._engine, plan_at(request, snapshot, position), position, is_whole=is_whole
             )
@@ -118,7 +118,7 @@ class Bootstrap:
         return reader
 
 
-def before_commit(position: int, snapshot: Snapshot) -> int:
+def find_commit_start(position: int, snapshot: Snapshot) -> int:
     """The position, or where it is inside of a commit, the position before that commit: the commit is read as a
     whole.
 
@@ -128,7 +128,7 @@ def before_commit(position: int, snapshot: Snapshot) -> int:
     following = snapshot.changes(position, limit=1)
     if not following or following[0].commit > position:
         return position
-    before, oldest = following[0].commit - 1, low_water(snapshot.connection)
+    before, oldest = following[0].commit - 1, read_low_water(snapshot.connection)
     if before < oldest:
         raise HistoryLost(before, oldest + 1)
     return before
@@ -137,24 +137,24 @@ def before_commit(position: int, snapshot: Snapshot) -> int:
 def plan_at(request: Request, now: Snapshot, position: int) -> Plan:
     """The query as it meant something then: its table may have been dropped since, or made again."""
     past = PastSnapshot(now, position, Undo(position, ()))
-    return request.compiled(past)
+    return request.compile_for(past)
 
 
-def why_gone(view: View, snapshot: Snapshot) -> FeedAborted | None:
+def find_abort_reason(view: View, snapshot: Snapshot) -> FeedAborted | None:
     """Returns an error where a table or an index of the view was dropped while it read the log; else None."""
     for info in view.tables():
         known = snapshot.catalogue.by_id.get(info.id)
         if known is None or known.dropped is not None:
-            return table_gone()
+            return table_gone_error()
     for table_id, name in view.indexes():
         if name not in snapshot.catalogue.by_id[table_id].indexes:
-            return index_gone(name)
+            return index_gone_error(name)
     return None
 
 
-def table_gone() -> FeedAborted:
+def table_gone_error() -> FeedAborted:
     return FeedAborted("Changefeed aborted (table unavailable)")
 
 
-def index_gone(name: str) -> FeedAborted:
+def index_gone_error(name: str) -> FeedAborted:
     return FeedAborted(f"Changefeed aborted (index `{name}` unavailable)")

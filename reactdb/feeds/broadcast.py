@@ -26,7 +26,7 @@ from operator import length_hint
 from typing import Any, Protocol
 
 from reactdb.errors import INTERRUPTS, as_end
-from reactdb.feeds.events import Event, Render, overflow
+from reactdb.feeds.events import Event, Render, overflow_event
 from reactdb.feeds.views.base import AnyDelta, Delta
 
 # Events that are delivered before the next in line gets a turn.
@@ -44,7 +44,7 @@ class Runnable(Protocol):
     def run(self) -> None: ...
 
 
-def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
+def drop_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
     """Leave out the deltas that subscribers without offsets do not get."""
     for delta in deltas:
         if type(delta) is Delta and delta.is_move:
@@ -52,16 +52,16 @@ def without_moves(deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
     return deltas
 
 
-class Called(Protocol):
+class EventCallback(Protocol):
     """A consumer with a callback for its events."""
 
     def on_event(self, member: Any) -> OnEvent:
-        """Called with each event of the member. `broken` handles its exceptions."""
+        """Called with each event of the member. `on_call_error` handles its exceptions."""
 
-    def broken(self, error: BaseException) -> None:
+    def on_call_error(self, error: BaseException) -> None:
         """A call raised: its feed ends. It raises nothing but interrupts."""
 
-    def interrupted(self) -> None:
+    def on_interrupt(self) -> None:
         """Ctrl-C struck during a call: it is unknown whether the subscriber got the event, so its feed ends."""
 
 
@@ -69,7 +69,7 @@ class BroadcastMember(Protocol):
     """A subscription, as a broadcast knows it."""
 
     @property
-    def called(self) -> Called | None:
+    def callback(self) -> EventCallback | None:
         """The callback for its events; None for a member that reads."""
 
     @property
@@ -81,21 +81,21 @@ class BroadcastMember(Protocol):
     def wake(self) -> None:
         """There is something new."""
 
-    def missed(self, count: int) -> None:
+    def report_dropped(self, count: int) -> None:
         """`count` deltas were dropped, and this is delivered next."""
 
     def fail(self, error: Exception) -> bool:
         """Note that a publication could not be taken: only the queued deltas can still be delivered. Returns
         False."""
 
-    def break_off(self, error: Exception) -> None:
+    def end_with_error(self, error: Exception) -> None:
         """End at once, because an event cannot be made."""
 
 
-def called(member: BroadcastMember) -> Called:
-    found = member.called
-    assert found is not None
-    return found
+def require_callback(member: BroadcastMember) -> EventCallback:
+    callback = member.callback
+    assert callback is not None
+    return callback
 
 
 class BroadcastEntry:
@@ -110,7 +110,7 @@ class BroadcastEntry:
         self.next: BroadcastEntry | None = None
 
 
-def entry_with(entry: BroadcastEntry, number: int) -> BroadcastEntry:
+def find_entry(entry: BroadcastEntry, number: int) -> BroadcastEntry:
     """The entry with the delta of that number, or the last entry if the delta is not there yet. `entry` is the result
     or an earlier entry."""
     following = entry.next
@@ -136,7 +136,7 @@ class Recipients:
     def __init__(self, first: int, members: Iterable[BroadcastMember]) -> None:
         self.first = first
         self.members = list(members)
-        self.calls = [called(member).on_event(member) for member in self.members]
+        self.calls = [require_callback(member).on_event(member) for member in self.members]
         self._indexes: dict[BroadcastMember, int] | None = None
 
     def index(self, member: BroadcastMember) -> int | None:
@@ -146,7 +146,7 @@ class Recipients:
             indexes = self._indexes = {one: index for index, one in enumerate(self.members)}
         return indexes.get(member)
 
-    def strike(self, member: BroadcastMember) -> None:
+    def exclude(self, member: BroadcastMember) -> None:
         index = self.index(member)
         if index is not None:
             self.calls[index] = ignore
@@ -213,7 +213,7 @@ class Broadcast:
     def add(self, member: BroadcastMember) -> None:
         """From the next commit on, the subscription reads from here."""
         queue: ReadPosition | CallPosition
-        if member.called is not None:
+        if member.callback is not None:
             queue = CallPosition(self, member)
             if self.at is None:
                 self.at, self.number = self.tail, self.tail.number
@@ -279,10 +279,10 @@ class Broadcast:
         self._recipients.append(recipients)
         # Without a member with a callback, this is checked again at the next commit.
         self._is_changed = not members
-        # A member that left before the recipients were in the list is replaced here; a later one, by `strike`.
+        # A member that left before the recipients were in the list is replaced here; a later one, by `exclude`.
         for member in members:
             if member.is_closed:
-                recipients.strike(member)
+                recipients.exclude(member)
 
     def _move_on(self) -> None:
         floor = self.floor
@@ -294,7 +294,7 @@ class Broadcast:
         if self.at is not None and self.at.number < floor:
             late.append(self)
         if late:
-            entry = entry_with(max((one.at for one in late), key=lambda at: at.number), floor)
+            entry = find_entry(max((one.at for one in late), key=lambda at: at.number), floor)
             for one in late:
                 one.at = entry
         self._look_at = self.tail.number + max(LOOKS, len(self.members))
@@ -336,7 +336,7 @@ class Broadcast:
                         if recipients is None or not reached:
                             # It came from no subscriber.
                             raise
-                        called(recipients.members[reached - 1]).broken(error)
+                        require_callback(recipients.members[reached - 1]).on_call_error(error)
                         # The others, from where the loop stopped.
                         continue
                 except BaseException:
@@ -358,7 +358,7 @@ class Broadcast:
             return self._skip(recipients, floor)
         place = number - at.number
         if place >= len(at.deltas):
-            at = self.at = entry_with(at, number)
+            at = self.at = find_entry(at, number)
             place = number - at.number
         delta = at.deltas[place]
         self.taken = delta.seq
@@ -370,8 +370,8 @@ class Broadcast:
             # A document that cannot be decoded. Nothing more can be delivered to any of them.
             event = None
             for member in recipients.members:
-                self.strike(member)
-                member.break_off(as_end(error))
+                self.exclude(member)
+                member.end_with_error(as_end(error))
         rest = iter(recipients.calls)
         # In this order: a thread that reads `at` and `number` first finds the delta there or in `current`.
         self.current, self._event, self._called = delta, event, recipients
@@ -387,8 +387,8 @@ class Broadcast:
             until = min(until, following[1].first)
         count = until - self.number
         for member in recipients.members:
-            member.missed(count)
-        self._event, self._called = overflow(count), recipients
+            member.report_dropped(count)
+        self._event, self._called = overflow_event(count), recipients
         rest = iter(recipients.calls)
         self._rest, self.number = rest, until
         return rest
@@ -403,16 +403,16 @@ class Broadcast:
         """End the feed of the subscriber in the interrupted call, if there is one."""
         recipients, reached = self._called, self._reached
         if recipients is not None and reached:
-            called(recipients.members[reached - 1]).interrupted()
+            require_callback(recipients.members[reached - 1]).on_interrupt()
 
     # -----------------------------------------------------------------------------------------------------------
     # By any thread
 
-    def strike(self, member: BroadcastMember) -> None:
+    def exclude(self, member: BroadcastMember) -> None:
         """Deliver nothing more to it, not even queued events or the present one."""
         recipients = self._called
         for one in [*self._recipients, *([] if recipients is None else [recipients])]:
-            one.strike(member)
+            one.exclude(member)
 
     @property
     def floor(self) -> int:
@@ -482,14 +482,14 @@ class ReadPosition(BroadcastPosition):
         return self._dropped + late if late > 0 else self._dropped
 
     def take(self) -> AnyDelta | None:
-        found = self._first()
-        if found is None:
+        position = self._first()
+        if position is None:
             return None
-        entry, number = found
+        entry, number = position
         self._dropped += number - self._number
         self._number = number + 1
         # After its last delta, the reference to the entry ends.
-        self.at = entry_with(entry, number + 1)
+        self.at = find_entry(entry, number + 1)
         return entry.deltas[number - entry.number]
 
     def _first(self) -> tuple[BroadcastEntry, int] | None:
@@ -498,13 +498,13 @@ class ReadPosition(BroadcastPosition):
         if number >= end:
             return None
         number = max(number, end - self._limit, entry.number)
-        entry = entry_with(entry, number)
+        entry = find_entry(entry, number)
         return None if entry.next is None else (entry, number)
 
     @property
     def first(self) -> AnyDelta | None:
-        found = self._first()
-        return None if found is None else found[0].deltas[found[1] - found[0].number]
+        position = self._first()
+        return None if position is None else position[0].deltas[position[1] - position[0].number]
 
     def clear(self) -> None:
         """Nothing more, and nothing held."""
@@ -528,7 +528,7 @@ class CallPosition(BroadcastPosition):
         # Also where it is in line, as it says: Ctrl-C may have struck between its saying so and being there.
         self.broadcast.wake()
 
-    def missed(self, count: int) -> None:
+    def report_dropped(self, count: int) -> None:
         """`count` deltas were dropped and never delivered."""
         self._start += count
         self._dropped += count
@@ -563,7 +563,7 @@ class CallPosition(BroadcastPosition):
         number = max(number, self._start, broadcast.floor)
         if at is None or number >= self._end:
             return None
-        entry = entry_with(at, number)
+        entry = find_entry(at, number)
         return None if entry.next is None else entry.deltas[number - entry.number]
 
     def clear(self) -> None:

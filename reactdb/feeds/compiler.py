@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from reactdb.access import Access, access, find_table
+from reactdb.documents.access_path import Access, access, find_table
 from reactdb.errors import InvalidOption, QueryError, UnsupportedFeed
 from reactdb.expression import Expression, Predicate, is_deterministic
 from reactdb.feeds.failures import Failures
@@ -124,7 +124,7 @@ def compile_query(
     if len(views) > 1:
         view = OrderedUnionView(lists) if is_ordered else UnionView(views)
     if last:
-        view = _derived(view, last, failures)
+        view = _compile_derived(view, last, failures)
     if include_offsets and not is_ordered:
         raise UnsupportedFeed(f"Cannot include offsets for {_subscription_kind(view, members)} subs.")
     if is_ordered:
@@ -138,19 +138,19 @@ def compile_query(
 
 def _members(query: Query) -> list[Query]:
     """The members of a union, each with the steps that follow the union; of any other query, the query alone."""
-    found = [Query(query.table)]
+    members = [Query(query.table)]
     for step in query.steps:
         if isinstance(step, Union):
             for other in step.others:
-                found.extend(_members(other))
+                members.extend(_members(other))
             # distinct and group may only end the whole query, because their view is built over the view of the union.
-            if any(isinstance(each, (Distinct, Group)) for member in found for each in member.steps):
+            if any(isinstance(each, (Distinct, Group)) for member in members for each in member.steps):
                 raise UnsupportedFeed(EAGER)
         else:
-            if len(found) > 1:
+            if len(members) > 1:
                 _check_after_union(step)
-            found = [member.then(step) for member in found]
-    return found
+            members = [member.then(step) for member in members]
+    return members
 
 
 def _check_after_union(step: Step) -> None:
@@ -162,7 +162,7 @@ def _check_after_union(step: Step) -> None:
         raise UnsupportedFeed(EAGER)
 
 
-def _derived(view: View, last: Sequence[Step], failures: Failures) -> View:
+def _compile_derived(view: View, last: Sequence[Step], failures: Failures) -> View:
     """The view of distinct, group and aggregates, over the view of their input."""
     # Imported here because most queries are watched as they are.
     from reactdb.feeds.views.aggregate import AggregateView, GroupView
@@ -208,7 +208,7 @@ class _Member:
         steps = list(query.steps)
         self.key: Hashable = (table.id, *(step.identity for step in steps))
         self.table = table
-        self.last = _taken_from_end(steps)
+        self.last = _split_derived_steps(steps)
         extreme = self._extreme(steps) if is_alone else None
         _check_steps(steps)
         self.access: Access = access(Query(query.table, tuple(steps)), table)
@@ -290,13 +290,13 @@ class _Member:
         return WindowView(source, steps, failures, skip, None if limit is None else skip + limit)
 
 
-def _taken_from_end(steps: list[Step]) -> list[Step]:
+def _split_derived_steps(steps: list[Step]) -> list[Step]:
     """Take distinct, group and aggregate off the end of the steps: they need all documents."""
     for position, step in enumerate(steps):
         if isinstance(step, (Distinct, Group, Aggregate)):
-            found = steps[position:]
+            taken = steps[position:]
             del steps[position:]
-            return found
+            return taken
     return []
 
 
@@ -304,12 +304,12 @@ def _check_steps(steps: Sequence[Step]) -> None:
     for step in steps:
         if isinstance(step, ConcatMap):
             raise UnsupportedFeed(AFTER_CONCAT_MAP)
-        for part in _computed(step):
+        for part in _expressions_of(step):
             if not is_deterministic(part, allow_now=True):
                 raise UnsupportedFeed(NOT_DETERMINISTIC)
 
 
-def _computed(step: Step) -> list[Expression | Predicate]:
+def _expressions_of(step: Step) -> list[Expression | Predicate]:
     if isinstance(step, (Filter, HasFields)):
         return [step.predicate]
     if isinstance(step, Map):

@@ -35,18 +35,18 @@ from heapq import merge
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from reactdb.documents.steps import Run
 from reactdb.errors import INTERRUPTS, FeedAborted, ForkedDatabase, UsageError, as_end
 from reactdb.feeds.broadcast import EVENTS_IN_A_TURN, OnEvent, ignore
 from reactdb.feeds.hub import FeedHub
-from reactdb.feeds.position import ANEW, Bookmark, first_of
+from reactdb.feeds.position import ANEW, Bookmark, find_first
 from reactdb.feeds.request import Request
-from reactdb.feeds.schedulers import for_any_thread
+from reactdb.feeds.schedulers import make_thread_safe
 from reactdb.feeds.subscription import ENDED, NOTHING, Hub, Subscription, Way
 from reactdb.feeds.terms import run_of
 from reactdb.feeds.timers import timers
 from reactdb.logs import logger
 from reactdb.query import Step
-from reactdb.steps import Run
 from reactdb.store.file import fork
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ class Flow:
     def then(self, term: Step) -> Flow:
         return Flow(self.hub, self.request, self.parts, (*self.terms, term))
 
-    def changed(self, change: Callable[[Request], Request]) -> Flow:
+    def copy_with(self, change: Callable[[Request], Request]) -> Flow:
         """The same with other requests."""
         request = None if self.request is None else change(self.request)
-        return Flow(self.hub, request, [part.changed(change) for part in self.parts], self.terms)
+        return Flow(self.hub, request, [part.copy_with(change) for part in self.parts], self.terms)
 
     @property
     def has_terms(self) -> bool:
@@ -114,7 +114,9 @@ class Flow:
                 "a union of feeds of several databases has no token, because each database has a log of its own: take the tokens "
                 "of cursors of its members"
             )
-        bookmark = first_of(one.start() for one in self.requests()) if consumer is None else consumer.bookmark
+        bookmark = (
+            find_first(one.start() for one in self.requests()) if consumer is None else consumer.bookmark
+        )
         if bookmark == ANEW:
             return None
         return hubs.pop().token(bookmark.seq) + bookmark.suffix
@@ -206,7 +208,7 @@ class BaseConsumer:
         return known[1]
 
     @staticmethod
-    def _whose_turn(line: Sequence[Subscription]) -> Subscription | None:
+    def _find_next_member(line: Sequence[Subscription]) -> Subscription | None:
         """The next member of one database to deliver. None: there is nothing to deliver now.
 
         How a member begins comes before all changes; then the earliest change, and the first of the members that have it.
@@ -214,34 +216,36 @@ class BaseConsumer:
         # Ended members, and members cut off by a `limit`, are no longer counted.
         line = [one for one in line if not one.is_closed]
         take_together(line)
-        found = earliest(line)
-        if found is None:
+        first = find_earliest(line)
+        if first is None:
             return None
-        engine = found.request.engine
-        if (found.look() or 0) > engine.publisher.published:
+        engine = first.request.engine
+        if (first.look() or 0) > engine.publisher.published:
             # A commit is offered to one member after the other. When the lock is free, all have it.
-            with found.hub.held():
+            with first.hub.held():
                 pass
         # Commits are offered in the order of the log: all earlier ones are in the queues by now, but perhaps were not
         # when we looked.
-        return earliest(line)
+        return find_earliest(line)
 
     def _poll(self, line: Sequence[Subscription]) -> tuple[Subscription | None, Any]:
         """The next event of the members of one database, with its member. It may be NOTHING, or ENDED."""
         if len(line) == 1:
             return line[0], line[0].poll()
-        while (member := self._whose_turn(line)) is not None:
+        while (member := self._find_next_member(line)) is not None:
             seq = member.look()
             event = member.poll(is_in_line=True)
             if event is not NOTHING:
                 if seq and event is not ENDED and member.request.options.batches:
-                    event = self._united(line, member, seq, event)
+                    event = self._merge_commit_lists(line, member, seq, event)
                 return member, event
             # The member's opening is over, or it had no event.
         return None, NOTHING
 
     @staticmethod
-    def _united(line: Sequence[Subscription], member: Subscription, seq: int, event: list[Any]) -> list[Any]:
+    def _merge_commit_lists(
+        line: Sequence[Subscription], member: Subscription, seq: int, event: list[Any]
+    ) -> list[Any]:
         """Add to the list of one commit the other members' events of the same commit."""
         lists = [[*zip(member.seqs, event, strict=True)]]
         for other in line:
@@ -274,7 +278,7 @@ class BaseConsumer:
         self.error = FeedAborted("Changefeed aborted (interrupted during the delivery of an event)")
         self.close()
 
-    def _member_ended(self, member: Subscription) -> bool:
+    def _remove_ended(self, member: Subscription) -> bool:
         """Take the member out. Whether that was an error, and so the end of all."""
         error = member.error
         if error is not None and self._final is None:
@@ -304,7 +308,7 @@ class BaseConsumer:
         final, members = self._final, self.members
         if final is not None or not members:
             return final or Bookmark(0)
-        return first_of(member.bookmark for member in members)
+        return find_first(member.bookmark for member in members)
 
     @property
     def wait_s(self) -> float | None:
@@ -326,15 +330,15 @@ class BaseConsumer:
         return time.monotonic()
 
 
-def earliest(line: Iterable[Subscription]) -> Subscription | None:
+def find_earliest(line: Iterable[Subscription]) -> Subscription | None:
     """The member with the earliest change to deliver."""
-    found: Subscription | None = None
+    best: Subscription | None = None
     first = 0
     for member in line:
         seq = member.look()
-        if seq is not None and (found is None or seq < first):
-            found, first = member, seq
-    return found
+        if seq is not None and (best is None or seq < first):
+            best, first = member, seq
+    return best
 
 
 def take_together(line: Sequence[Subscription]) -> None:
@@ -384,7 +388,7 @@ class PushConsumer(BaseConsumer):
         self.on_next = on_next
         self._on_error = on_error
         self._on_completed = on_completed
-        self._scheduler = for_any_thread(scheduler)
+        self._scheduler = make_thread_safe(scheduler)
         # Made when there is something to deliver first: most of very many feeds are idle.
         self._turn: Any = None
         self._is_called = False
@@ -399,8 +403,10 @@ class PushConsumer(BaseConsumer):
 
     @property
     def bookmark(self) -> Bookmark:
-        found, floor = super().bookmark, self._floor
-        return found if floor is None else floor if len(self.members) < 2 else first_of((floor, found))
+        position, floor = super().bookmark, self._floor
+        return (
+            position if floor is None else floor if len(self.members) < 2 else find_first((floor, position))
+        )
 
     def open(self, flow: Flow) -> None:
         self._is_called = self._scheduler is None and len(list(flow.requests())) == 1
@@ -428,20 +434,20 @@ class PushConsumer(BaseConsumer):
         elif not self._is_scheduled:
             self._is_scheduled = True
             try:
-                self._scheduler.schedule(self._scheduled)
+                self._scheduler.schedule(self._on_scheduled)
             except INTERRUPTS:
                 raise
             except BaseException as error:
                 logger.exception("the scheduler of a feed refused: the feed ends")
                 self._end_with(error, is_logged=True)
 
-    def _scheduled(self, *_: Any) -> None:
+    def _on_scheduled(self, *_: Any) -> None:
         if self.is_inherited:
             return
         self._is_scheduled = False
         self._deliver()
 
-    def _fired(self, *_: Any) -> None:
+    def _on_timer(self, *_: Any) -> None:
         """The scheduler's timer went off."""
         if self.is_inherited:
             return
@@ -462,7 +468,7 @@ class PushConsumer(BaseConsumer):
     def _set_timer(self, wait_s: float) -> Any:
         if self._scheduler is not None:
             try:
-                return self._scheduler.schedule_relative(wait_s, self._fired)
+                return self._scheduler.schedule_relative(wait_s, self._on_timer)
             except INTERRUPTS:
                 raise
             except BaseException:
@@ -541,7 +547,7 @@ class PushConsumer(BaseConsumer):
                 if member is None or event is NOTHING:
                     break
                 if event is ENDED:
-                    if self._member_ended(member):
+                    if self._remove_ended(member):
                         self._deliver_error()
                         return True
                     break
@@ -561,10 +567,10 @@ class PushConsumer(BaseConsumer):
         if self._pass_on(member, event) and not self.members:
             self._complete()
 
-    def broken(self, error: BaseException) -> None:
+    def on_call_error(self, error: BaseException) -> None:
         self._broken(error, is_observers=True)
 
-    def interrupted(self) -> None:
+    def on_interrupt(self) -> None:
         self._interrupt()
         # To say so.
         for member in self.members:
@@ -655,10 +661,10 @@ class AskedConsumer(BaseConsumer):
     @property
     def bookmark(self) -> Bookmark:
         # In this order: items that are in `_out` by now were not delivered at the time of the look.
-        found, floor = super().bookmark, self._floor
+        position, floor = super().bookmark, self._floor
         if not self._out:
-            return found
-        return floor if len(self.members) < 2 else first_of((floor, found))
+            return position
+        return floor if len(self.members) < 2 else find_first((floor, position))
 
     def take(self) -> Any:
         """The next event; NOTHING where there is none now; ENDED after the last.
@@ -714,7 +720,7 @@ class AskedConsumer(BaseConsumer):
             if member is None or event is NOTHING:
                 continue
             if event is ENDED:
-                self._member_ended(member)
+                self._remove_ended(member)
                 return True
             if member.path:
                 self._floor = member.floor
@@ -1004,7 +1010,7 @@ def _cancel(armed: Iterable[Any]) -> None:
             logger.exception("a timer of a feed's scheduler could not be cancelled")
 
 
-@fork.in_child
+@fork.call_in_child
 def _forget() -> None:
     """A thread that did not come along may hold the lock."""
     global _making_turns

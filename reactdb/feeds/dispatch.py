@@ -23,8 +23,8 @@ from typing import Any, cast
 
 from reactdb.change import Commit
 from reactdb.errors import INTERRUPTS, FeedAborted, FeedOverflow, ReactDBError, as_end
-from reactdb.feeds.bootstrap import index_gone, table_gone
-from reactdb.feeds.broadcast import Broadcast, Runnable, without_moves
+from reactdb.feeds.bootstrap import index_gone_error, table_gone_error
+from reactdb.feeds.broadcast import Broadcast, Runnable, drop_moves
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.failures import Failures, Say
 from reactdb.feeds.log_reader import StateAt
@@ -126,10 +126,10 @@ class Node:
     @property
     def subscriptions(self) -> list[Subscription]:
         """A copy, because a subscriber may leave during its call."""
-        found = list(self.apart or ())
+        members = list(self.apart or ())
         for broadcast in self.broadcasts:
-            found += cast(Iterable[Subscription], broadcast.members)
-        return found
+            members += cast(Iterable[Subscription], broadcast.members)
+        return members
 
     @property
     def is_empty(self) -> bool:
@@ -192,7 +192,7 @@ class Node:
                 except Exception as error:
                     took = subscription.fail(error)
         if self.broadcasts:
-            shared = without_moves(deltas)
+            shared = drop_moves(deltas)
             for broadcast in self.broadcasts if shared else ():
                 try:
                     broadcast.publish(shared)
@@ -248,15 +248,15 @@ class LiveViews:
                         node.seq = seq
                         deltas = node.view.advance(change, state)
                         if deltas:
-                            found = pending.get(node)
-                            if found is None:
+                            queued = pending.get(node)
+                            if queued is None:
                                 # Most commits change a view in one way: kept as the view reports it, this takes half
                                 # the room.
                                 pending[node] = deltas
-                            elif type(found) is list:
-                                found += deltas
+                            elif type(queued) is list:
+                                queued += deltas
                             else:
-                                pending[node] = [*found, *deltas]
+                                pending[node] = [*queued, *deltas]
                         self._current = None
                 # In the order in which the commit came to them.
                 for node in list(pending):
@@ -268,25 +268,25 @@ class LiveViews:
                     self._abort_dropped(commit)
                 is_done = True
             except Exception as error:
-                is_done = not self._broke_off(commit, error)
+                is_done = not self._end_failed_view(commit, error)
             except BaseException as error:
                 if self._current is None or isinstance(error, INTERRUPTS):
                     interrupt = error
-                is_done = not self._broke_off(commit, error)
+                is_done = not self._end_failed_view(commit, error)
             finally:
                 if state.stack is not None:
                     state.close()
         if interrupt is not None:
             raise interrupt
 
-    def _broke_off(self, commit: Commit, error: BaseException) -> bool:
+    def _end_failed_view(self, commit: Commit, error: BaseException) -> bool:
         """End the feeds of the view that was being advanced, because its state is unknown. Returns: whether there are
         feeds left."""
         node, self._current = self._current, None
         is_interrupt = isinstance(error, INTERRUPTS)
         if isinstance(error, SQLiteError):
             # A view has read documents as of a change, in a snapshot that stays open for the views after it.
-            error = self._state.translated(error)
+            error = self._state.translate_error(error)
         if node is not None:
             if not (node.failures.raises and isinstance(error, Exception)):
                 logger.error("a feed ends, because its view failed", exc_info=error)
@@ -324,11 +324,11 @@ class LiveViews:
         tables, indexes = set(commit.dropped_tables), set(commit.dropped_indexes)
         for node in list(self.nodes.values()):
             if any(info.id in tables for info in node.view.tables()):
-                self.end(node, table_gone())
+                self.end(node, table_gone_error())
                 continue
             for table_id, name in node.view.indexes():
                 if (table_id, name) in indexes:
-                    self.end(node, index_gone(name))
+                    self.end(node, index_gone_error(name))
                     break
 
     # -----------------------------------------------------------------------------------------------------------

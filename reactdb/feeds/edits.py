@@ -50,7 +50,7 @@ def of_one_change(element: Any) -> int:
     return 0
 
 
-def edits(
+def compute_edits(
     before: Sequence[Element],
     after: Sequence[Element],
     same: Callable[[Any, Any], bool],
@@ -98,24 +98,24 @@ class _Script:
         self.moment_of = moment_of
         self.current: list[Hashable] = [element.identity for element in old]
         # Ranks of the elements that are in the right order relative to each other.
-        self.settled = self._settled()
+        self.settled = self._find_unmoved()
         self._edits: list[Edit] = []
 
-    def _settled(self) -> list[int]:
+    def _find_unmoved(self) -> list[int]:
         """The most elements that can stay among those with an unchanged value: each other element costs an item,
         wherever it is. Then the changed elements that fit between them."""
         staying = [self.rank[identity] for identity in self.current if identity in self.rank]
-        kept = longest_rise([rank for rank in staying if not self._is_altered(rank)])
-        found, following, last = [], iter([*kept, len(self.new)]), -1
+        kept = find_longest_rise([rank for rank in staying if not self._is_altered(rank)])
+        ranks, following, last = [], iter([*kept, len(self.new)]), -1
         bound = next(following)
         for rank in staying:
             if rank == bound:
                 bound = next(following)
             elif not (last < rank < bound and self._is_altered(rank)):
                 continue
-            found.append(rank)
+            ranks.append(rank)
             last = rank
-        return found
+        return ranks
 
     def _is_altered(self, rank: int) -> bool:
         new = self.new[rank]
@@ -155,34 +155,34 @@ class _Script:
         pairs, and the elements without a partner."""
         waiting: defaultdict[int, deque[Hashable]] = defaultdict(deque)
         for entering in arrived:
-            waiting[self._came(entering)].append(entering)
+            waiting[self._moment_entered(entering)].append(entering)
         pairs: list[tuple[Hashable, Hashable]] = []
         alone: list[Hashable] = []
         for leaving in gone:
-            partners = waiting[self._left(leaving)]
+            partners = waiting[self._moment_left(leaving)]
             if partners:
                 pairs.append((leaving, partners.popleft()))
             else:
                 alone.append(leaving)
-        alone.sort(key=self._left)
+        alone.sort(key=self._moment_left)
         rest = [entering for moment in sorted(waiting) for entering in waiting[moment]]
         count = min(len(alone), len(rest))
         pairs += zip(alone, rest[:count], strict=False)
         return pairs, alone[count:], rest[count:]
 
-    def _left(self, identity: Hashable) -> int:
+    def _moment_left(self, identity: Hashable) -> int:
         return self.moment_of(self.old[identity])
 
-    def _came(self, identity: Hashable) -> int:
+    def _moment_entered(self, identity: Hashable) -> int:
         return self.moment_of(self.new[self.rank[identity]])
 
     def _moment_of_move(self, move: tuple[Hashable, Hashable]) -> int:
         leaving, entering = move
         if entering is None:
-            return self._left(leaving)
+            return self._moment_left(leaving)
         if leaving is None or leaving == entering:
-            return self._came(entering)
-        return max(self._left(leaving), self._came(entering))
+            return self._moment_entered(entering)
+        return max(self._moment_left(leaving), self._moment_entered(entering))
 
     def _edit(self, leaving: Hashable, entering: Hashable) -> None:
         old_offset = new_offset = None
@@ -212,7 +212,7 @@ class _Script:
         return self.current.index(self.new[self.settled[place - 1]].identity) + 1
 
 
-def longest_rise(numbers: Sequence[int]) -> list[int]:
+def find_longest_rise(numbers: Sequence[int]) -> list[int]:
     """A longest increasing row of different numbers, in their order (patience sorting)."""
     tails: list[int] = []
     tail_places: list[int] = []
@@ -226,10 +226,10 @@ def longest_rise(numbers: Sequence[int]) -> list[int]:
         else:
             tails[pile] = number
             tail_places[pile] = place
-    found: list[int] = []
+    rise: list[int] = []
     place = tail_places[-1] if tail_places else -1
     while place >= 0:
-        found.append(numbers[place])
+        rise.append(numbers[place])
         place = previous[place]
-    found.reverse()
-    return found
+    rise.reverse()
+    return rise

@@ -26,20 +26,20 @@ Event = dict[str, Any]
 Render = Callable[[AnyDelta], "Event | None"]
 
 
-def overflow(skipped: int) -> Event:
+def overflow_event(skipped: int) -> Event:
     return {"error": f"Changefeed cache over array size limit, skipped {skipped} elements."}
 
 
-def state(name: str, options: FeedOptions) -> Event:
+def state_event(name: str, options: FeedOptions) -> Event:
     return {"state": name, "type": "state"} if options.include_types else {"state": name}
 
 
-def alone(event: Event, options: FeedOptions) -> Any:
+def wrap_single(event: Event, options: FeedOptions) -> Any:
     """The delivered form of an event that belongs to no commit."""
     return [event] if options.batches else event
 
 
-def renderer(options: FeedOptions, *, is_ordered: bool, is_of_all_tables: bool) -> Render:
+def make_renderer(options: FeedOptions, *, is_ordered: bool, is_of_all_tables: bool) -> Render:
     """The function that makes an event of a delta; it returns None for a delta that is not delivered."""
     return _renderer(
         options.include_offsets,

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from reactdb.errors import shown
-from reactdb.expression import Expression, Predicate, place_of
+from reactdb.errors import format_value
+from reactdb.expression import Expression, Predicate, describe_function
 from reactdb.logs import logger
 from reactdb.query import Aggregate, Distinct, Filter, Group, HasFields, Map, OrderBy, Step
 from reactdb.values import collation
@@ -88,8 +88,8 @@ class FirstFailure:
                 "stats()['failed'] counts them, and changes(on_predicate_error='raise') would end the feed",
                 self._table,
                 self._where,
-                shown(collation.key_value(self._key)),
-                shown_error(self._error),
+                format_value(collation.key_value(self._key)),
+                format_error(self._error),
             )
         except Exception:
             logger.debug("a failure of a feed could not be logged", exc_info=True)
@@ -98,7 +98,7 @@ class FirstFailure:
 Say = Callable[[FirstFailure], None]
 
 
-def shown_error(error: Exception) -> str:
+def format_error(error: Exception) -> str:
     """The first line of the error's message, and the line of the user's code that raised it, where there is one.
 
     The rest of ReQL's messages is the document, which has no place in a log.
@@ -114,27 +114,27 @@ def shown_error(error: Exception) -> str:
     return f"{text} ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
 
 
-def step_in_words(step: Step) -> str:
+def describe_step(step: Step) -> str:
     """A step as a message names it: its name, and its expression."""
     if isinstance(step, (Filter, HasFields)):
-        return f"filter({in_words(step.predicate)})"
+        return f"filter({describe_expression(step.predicate)})"
     if isinstance(step, Map):
-        return f"{step.name}({in_words(step.function)})"
+        return f"{step.name}({describe_expression(step.function)})"
     if isinstance(step, OrderBy):
         return f"order_by({', '.join(repr(key) for key in step.keys)})"
     if isinstance(step, (Group, Distinct)):
-        return f"{type(step).__name__.lower()}({in_words(step.expression)})"
+        return f"{type(step).__name__.lower()}({describe_expression(step.expression)})"
     if isinstance(step, Aggregate):
-        return f"{step.kind}({in_words(step.expression)})"
+        return f"{step.kind}({describe_expression(step.expression)})"
     return type(step).__name__.lower()
 
 
-def in_words(function: Any) -> str:
+def describe_expression(function: Any) -> str:
     """An expression as it was written; a Python function by its name and the place of its definition."""
     if isinstance(function, Predicate):
         function = function.function if function.expression is None else function.expression
     if function is None:
         return ""
     if isinstance(function, Expression):
-        return shown(function, 200)
-    return place_of(function)
+        return format_value(function, 200)
+    return describe_function(function)

@@ -20,13 +20,13 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from reactdb.errors import InvalidOption, NotAValue, QueryError, ReactDBError, UsageError, shown
+from reactdb.errors import InvalidOption, NotAValue, QueryError, ReactDBError, UsageError, format_value
 from reactdb.expression import as_function, as_predicate, row
 from reactdb.feeds import terms
 from reactdb.feeds.consumers import AsyncConsumer, BaseConsumer, Flow, PullConsumer, PushConsumer
+from reactdb.feeds.handles import Listening, ListeningInBlock, Stays
 from reactdb.feeds.hub import FeedHub
-from reactdb.feeds.inspect import explain, in_words, stats
-from reactdb.feeds.listening import Listening, ListeningInBlock, Stays
+from reactdb.feeds.inspect import describe_request, explain, stats
 from reactdb.feeds.options import check_timeout, check_union
 from reactdb.feeds.reader import FeedReader
 from reactdb.feeds.request import Request
@@ -56,7 +56,7 @@ class Feed(Stays, Observable[Event]):
             InvalidOption, UnsupportedFeed, TableNotFound, IndexNotFound, HistoryLost, HistoryDiverged.
         """
         super().__init__()
-        self._begin(Flow(hub, Request(hub.engine, hub.say, query, options, handle)), scheduler)
+        self._begin(Flow(hub, Request(hub.engine, hub.log_when_unlocked, query, options, handle)), scheduler)
 
     def _begin(self, flow: Flow, scheduler: Any) -> None:
         self._flow = flow
@@ -123,10 +123,10 @@ class Feed(Stays, Observable[Event]):
             observer = cast("abc.ObserverBase[Event]", on_next)
             on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
         if on_next is not None and not callable(on_next):
-            raise InvalidOption(f"on_next is a callable, an observer or None, not {shown(on_next)}")
+            raise InvalidOption(f"on_next is a callable, an observer or None, not {format_value(on_next)}")
         for name, callback in (("on_error", on_error), ("on_completed", on_completed)):
             if callback is not None and not callable(callback):
-                raise InvalidOption(f"{name} is a callable or None, not {shown(callback)}")
+                raise InvalidOption(f"{name} is a callable or None, not {format_value(callback)}")
         consumer = PushConsumer(
             on_next,
             on_error,
@@ -301,15 +301,17 @@ class Feed(Stays, Observable[Event]):
         )
 
     def __repr__(self) -> str:
-        found = [in_words(request) for request in self._flow.requests()]
+        names = [describe_request(request) for request in self._flow.requests()]
         return (
-            f"<Feed {found[0]}>" if len(found) == 1 else f"<Feed union of {len(found)}: {', '.join(found)}>"
+            f"<Feed {names[0]}>" if len(names) == 1 else f"<Feed union of {len(names)}: {', '.join(names)}>"
         )
 
     def explain(self) -> dict[str, Any]:
         """What kind of feed it is, which tables it reads, how changes find it, and how much it holds in memory."""
-        found = [explain(request) for request in self._flow.requests()]
-        return found[0] if len(found) == 1 else {"kind": "union of feeds", "members": found}
+        explanations = [explain(request) for request in self._flow.requests()]
+        return (
+            explanations[0] if len(explanations) == 1 else {"kind": "union of feeds", "members": explanations}
+        )
 
     def stats(self) -> dict[str, Any]:
         """Figures of its newest subscription: deltas that are `queued`, that were `dropped` and `delivered`, and the lag,
@@ -319,7 +321,7 @@ class Feed(Stays, Observable[Event]):
 
 def in_batches(feed: Feed) -> Feed:
     """The feed as if it had been opened with `batches=True`."""
-    return feed._of(feed._flow.changed(lambda request: request.changed(batches=True)), feed._scheduler)
+    return feed._of(feed._flow.copy_with(lambda request: request.copy_with(batches=True)), feed._scheduler)
 
 
 def without_end(what: str) -> UsageError:

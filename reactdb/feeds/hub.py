@@ -19,7 +19,7 @@ from typing import Any
 
 from reactdb.change import Commit
 from reactdb.errors import ReactDBError, UsageError
-from reactdb.feeds.bootstrap import Bootstrap, Bootstrapped, why_gone
+from reactdb.feeds.bootstrap import Bootstrap, Bootstrapped, find_abort_reason
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.dispatch import LiveViews, Node
 from reactdb.feeds.failures import FirstFailure
@@ -31,7 +31,7 @@ from reactdb.feeds.subscription import COMPLETED, Subscription
 from reactdb.feeds.views.base import View, present_order
 from reactdb.logs import logger
 from reactdb.store.engine import Engine
-from reactdb.store.snapshot import Snapshot, as_of
+from reactdb.store.snapshot import Snapshot, view_as_of
 
 NOT_HERE = "a predicate or mapping of a feed must not subscribe: it runs inside a commit"
 # The most changes of the log that are read under the publish lock, when a feed that has caught up goes live.
@@ -66,7 +66,7 @@ class FeedHub:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._lock = engine.publisher.lock
-        self.live = LiveViews(StateAt(engine), self.say)
+        self.live = LiveViews(StateAt(engine), self.log_when_unlocked)
         self.open_views = self.live.nodes
         self.ready = self.live.dispatcher.ready
         self._forgotten: deque[Subscription] = deque()
@@ -108,18 +108,18 @@ class FeedHub:
                 return
             dispatcher.run()
         if self._in_hand and not dispatcher.line:
-            self._let_go()
+            self._release_delivered()
         if self._forgotten:
             self._sweep_if_free()
             self._update_following()
 
-    def _let_go(self) -> None:
+    def _release_delivered(self) -> None:
         """Release the decoded documents of delivered commits. (Commits that another thread publishes now are decoded
         again.)"""
         in_hand = self._in_hand
         try:
             while in_hand:
-                in_hand.popleft().let_go()
+                in_hand.popleft().release_documents()
         except IndexError:
             # Another thread was quicker.
             pass
@@ -134,7 +134,7 @@ class FeedHub:
 
     def close(self) -> None:
         """Complete every feed, after the delivery of its queued events."""
-        with self._alone():
+        with self._lock_exclusively():
             if self._earliest is not None:
                 try:
                     # Tokens are read afterwards, too.
@@ -164,7 +164,7 @@ class FeedHub:
                     needed.append(position)
         return min((position for position in needed if position >= oldest), default=None)
 
-    def say(self, message: FirstFailure) -> None:
+    def log_when_unlocked(self, message: FirstFailure) -> None:
         """Let something be logged: now, or after the publish lock was given back, because a handler may do anything."""
         if self._lock._is_owned():  # type: ignore[attr-defined]
             self.ready(message)
@@ -221,8 +221,8 @@ class FeedHub:
 
     def _attach_at(self, subscription: Subscription, reader: LogReader) -> None:
         """From the reader's position on."""
-        with self._alone(), self.engine.fresh_snapshot() as snapshot:
-            if reader.position < snapshot.seq or why_gone(reader.plan.view, snapshot) is not None:
+        with self._lock_exclusively(), self.engine.fresh_snapshot() as snapshot:
+            if reader.position < snapshot.seq or find_abort_reason(reader.plan.view, snapshot) is not None:
                 self.live.behind[subscription] = None
                 subscription.begin_behind(reader, is_prepared=True)
             else:
@@ -231,7 +231,7 @@ class FeedHub:
     def _attach_inside(self, subscription: Subscription, reader: LogReader, inside: Inside) -> None:
         """Inside of the initial values as of the reader's position; then on from there."""
         with Later(self.engine) as later:
-            with self._alone():
+            with self._lock_exclusively():
                 snapshot = later.enter()
                 self.live.behind[subscription] = None
                 subscription.begin_behind(reader, is_prepared=False)
@@ -243,7 +243,7 @@ class FeedHub:
     def _attach_now(self, subscription: Subscription, bootstrapped: Bootstrapped | None) -> bool:
         """From now on. False: the bootstrapped view is too far from that."""
         with Later(self.engine) as later:
-            with self._alone():
+            with self._lock_exclusively():
                 snapshot = later.enter()
                 if bootstrapped is None:
                     view = self._join_now(subscription, subscription.request.plan(snapshot), snapshot)
@@ -276,7 +276,7 @@ class FeedHub:
             seq = max(self.engine.publisher.published, node.seq)
             subscription.begin(plan, seq, ordered, is_prepared=False)
             # Of a union, members without state read the snapshot: the same moment, or a commit would be delivered twice.
-            then = as_of(snapshot, seq) if seq < snapshot.seq else snapshot
+            then = view_as_of(snapshot, seq) if seq < snapshot.seq else snapshot
             subscription.provide(read_now(view, then, seq, request.options))
         # Documents that the view skipped during the bootstrap are missing in its first result.
         self._join(subscription, node, node.failed - node.failures.seeded)
@@ -303,7 +303,7 @@ class FeedHub:
         node.add(subscription, self.engine.publisher.published)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _lock_exclusively(self) -> Iterator[None]:
         """With the publish lock, and with nothing swept in between: a finalizer may run anywhere, in this thread too."""
         with self._lock:
             if self._is_busy:
@@ -411,7 +411,7 @@ class FeedHub:
     def rejoin(self, subscription: Subscription, reader: LogReader) -> bool:
         """Move a subscription back into a node, without a gap: the rest of the log is read with the publish lock
         held. False: the rest is too long."""
-        with self._alone():
+        with self._lock_exclusively():
             if subscription.is_closed or subscription.end is not None:
                 return False
             with self.engine.fresh_snapshot() as snapshot:
@@ -422,11 +422,11 @@ class FeedHub:
                     # A document failed. The earlier ones are delivered, and then the error.
                     subscription.read_on(deltas, reader.position)
                     return False
-                gone = why_gone(reader.plan.view, snapshot)
+                gone = find_abort_reason(reader.plan.view, snapshot)
                 self.live.behind.pop(subscription, None)
                 if gone is None:
                     self._join(subscription, self._node(reader.plan, snapshot, reader.plan.view))
-                subscription.joined(deltas, snapshot.seq)
+                subscription.join_node(deltas, snapshot.seq)
                 if gone is not None:
                     subscription.finish(gone)
         self._update_following()

@@ -18,13 +18,13 @@ from itertools import chain, islice
 from types import TracebackType
 from typing import Any, Final
 
-from reactdb.feeds.events import Event, alone, render_initial, state
+from reactdb.feeds.events import Event, render_initial, state_event, wrap_single
 from reactdb.feeds.options import FeedOptions
 from reactdb.feeds.position import ANEW, Bookmark, Inside
 from reactdb.feeds.views.base import Initial, View
 from reactdb.feeds.views.select import SelectView
 from reactdb.store.engine import Engine
-from reactdb.store.snapshot import Snapshot, as_of
+from reactdb.store.snapshot import Snapshot, view_as_of
 from reactdb.store.walk import Page, Place, Walk
 
 # A place in an index may be as long as the indexed value. A token should fit into usual stores of tokens, such as an
@@ -119,17 +119,17 @@ class InitialValues:
             return ANEW
         return Bookmark(self._seq, Inside(self._order, place))
 
-    def read(self, view: SelectView, found: Iterable[Page], options: FeedOptions) -> InitialValues:
+    def read(self, view: SelectView, pages: Iterable[Page], options: FeedOptions) -> InitialValues:
         """Read documents that come in an order. Errors of a filter or a map are raised where the event is taken."""
-        self._events = self._read(view, found, options)
+        self._events = self._read(view, pages, options)
         if options.batches:
             # One page after the other: all of them may need more memory than there is.
             self._events = self._in_lists(self._events, VALUES_IN_A_LIST)
         return self
 
-    def _read(self, view: SelectView, found: Iterable[Page], options: FeedOptions) -> Iterator[Event]:
+    def _read(self, view: SelectView, pages: Iterable[Page], options: FeedOptions) -> Iterator[Event]:
         seq, is_plain = self._seq, not (options.include_types or options.include_seq)
-        for page in found:
+        for page in pages:
             # These are most, and here the time goes.
             for place, value in view.values(page):
                 self._before, self._place = self._place, place
@@ -138,7 +138,7 @@ class InitialValues:
 
     def of(self, results: Iterable[Initial], options: FeedOptions) -> InitialValues:
         """Of anything else."""
-        self._events = self._listed(iter(results), options)
+        self._events = self._render_list(iter(results), options)
         if options.batches:
             self._events = self._in_lists(self._events, None)
         return self
@@ -147,20 +147,20 @@ class InitialValues:
         """The events in lists of at most `most`; None: one list of all."""
         error: Exception | None = None
         while error is None:
-            before, found = self._place, []
+            before, chunk = self._place, []
             try:
                 for event in islice(events, most):
-                    found.append(event)  # noqa: PERF402 - those before an error are delivered
+                    chunk.append(event)  # noqa: PERF402 - those before an error are delivered
             except Exception as failure:
                 error = failure
             self._before = before
-            if found:
-                yield found
+            if chunk:
+                yield chunk
             elif error is None:
                 return
         raise error
 
-    def _listed(self, results: Iterator[Initial], options: FeedOptions) -> Iterator[Event]:
+    def _render_list(self, results: Iterator[Initial], options: FeedOptions) -> Iterator[Event]:
         # A null in a list is delivered where offsets say so; elsewhere it is no value.
         events = (
             render_initial(initial, self._seq, options)
@@ -202,16 +202,18 @@ class Opening:
         cls, options: FeedOptions, then: str, initial: InitialValues | None = None
     ) -> Opening | None:
         """The initial values, then the state of that name, as far as the options include them. None: nothing."""
-        after = iter((alone(state(then, options), options),)) if options.include_states else None
+        after = iter((wrap_single(state_event(then, options), options),)) if options.include_states else None
         if initial is None:
             return None if after is None else cls(after)
         if after is None:
             return cls(iter(initial), initial)
-        return cls(chain((alone(state("initializing", options), options),), initial, after), initial)
+        return cls(
+            chain((wrap_single(state_event("initializing", options), options),), initial, after), initial
+        )
 
     def fail(self, error: Exception) -> None:
         """Raise the error where the next event is taken."""
-        self.events = raised(error)
+        self.events = raise_when_read(error)
 
     def close(self) -> None:
         """Deliver nothing more: release the source of the initial values."""
@@ -224,7 +226,7 @@ AWAITED: Final = Opening(iter(()))
 """The opening of a subscription is not known yet, and nothing is delivered before it."""
 
 
-def raised(error: Exception) -> Iterator[Event]:
+def raise_when_read(error: Exception) -> Iterator[Event]:
     """An iterator that raises."""
     yield from ()
     raise error
@@ -233,7 +235,7 @@ def raised(error: Exception) -> Iterator[Event]:
 def read_result(view: View, snapshot: Snapshot, held: Later, options: FeedOptions) -> InitialValues:
     """The result of a view without state, of the snapshot that `held` keeps."""
     if isinstance(view, SelectView) and view.order is not None:
-        return _walked(view, snapshot, snapshot.seq, held, options, None)
+        return _walk(view, snapshot, snapshot.seq, held, options, None)
     return InitialValues(snapshot.seq).of(view.result(snapshot), options)
 
 
@@ -242,20 +244,20 @@ def read_rest(
 ) -> InitialValues:
     """Read the rest after a place in the result as of `seq`, which is long past for `snapshot`."""
     assert isinstance(view, SelectView)
-    then = as_of(snapshot, seq) if seq < snapshot.seq else snapshot
-    return _walked(view, then, seq, held, options, inside.place)
+    then = view_as_of(snapshot, seq) if seq < snapshot.seq else snapshot
+    return _walk(view, then, seq, held, options, inside.place)
 
 
-def _walked(
+def _walk(
     view: SelectView, snapshot: Snapshot, seq: int, held: Later, options: FeedOptions, after: Place | None
 ) -> InitialValues:
-    found: Iterable[Page] = view.source.walk(snapshot, after)
+    pages: Iterable[Page] = view.source.walk(snapshot, after)
     walk: Walk | None = None
     if held.is_lasting and view.source.is_walked:
-        walk = found = Walk(held.engine, iter(found), held.keep())
+        walk = pages = Walk(held.engine, iter(pages), held.keep())
     else:
-        found = list(found)
-    return InitialValues(seq, walk, view.order, after).read(view, found, options)
+        pages = list(pages)
+    return InitialValues(seq, walk, view.order, after).read(view, pages, options)
 
 
 def read_now(view: View, snapshot: Snapshot, seq: int, options: FeedOptions) -> InitialValues | None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from reactdb.documents.hints import hints
 from reactdb.errors import ReactDBError
 from reactdb.feeds.consumers import BaseConsumer
 from reactdb.feeds.dispatch import Node
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.views.base import Everywhere, MovingRange, OneKey, OneValue, Route, ValueRange
-from reactdb.hints import hints
 from reactdb.query import ALL_TABLES
 
 
@@ -23,13 +23,13 @@ def explain(request: Request) -> dict[str, Any]:
     plan = request.fresh_plan()
     with request.engine.snapshot() as snapshot:
         is_of_one = request.query.table != ALL_TABLES and snapshot.table(request.query.table) is not None
-        found = [hint.text for hint in hints(request.query, snapshot)] if is_of_one else []
+        texts = [hint.text for hint in hints(request.query, snapshot)] if is_of_one else []
     view, options = plan.view, request.options
     return {
         "kind": view.kind,
         "table": request.query.table,
         **view.describe(),
-        "routing": routing_in_words(view.routes()),
+        "routing": describe_routing(view.routes()),
         "is_stateful": view.is_stateful,
         "documents_held": view.documents_held,
         "squash": options.squash_s if options.squash_s else options.squash_s is not None,
@@ -37,11 +37,11 @@ def explain(request: Request) -> dict[str, Any]:
         "on_overflow": options.on_overflow,
         "on_predicate_error": options.on_predicate_error,
         "callables": request.query.callables(),
-        "hints": found,
+        "hints": texts,
     }
 
 
-def in_words(request: Request) -> str:
+def describe_request(request: Request) -> str:
     """The kind of feed and its table; only the table where the file cannot be read any more."""
     table = request.query.table
     if table == ALL_TABLES:
@@ -53,7 +53,7 @@ def in_words(request: Request) -> str:
         return words
 
 
-def routing_in_words(routes: Sequence[Route]) -> str:
+def describe_routing(routes: Sequence[Route]) -> str:
     """How a change finds the feed."""
     if not routes:
         return "nothing can concern it"

@@ -72,8 +72,8 @@ class Intervals(Generic[T]):
         """The items of all ranges, in no order."""
         return [item for _, _, item in self._entries.values()]
 
-    def find(self, value: bytes, found: list[T]) -> None:
-        """Add the items of all ranges that hold the value to `found`, in no order."""
+    def find(self, value: bytes, items: list[T]) -> None:
+        """Add the items of all ranges that hold the value to `items`, in no order."""
         sorted_in = len(self._tokens)
         if len(self._recent) > _FEW + sorted_in // 16 or sorted_in > 2 * len(self._entries) + _FEW:
             self._sort()
@@ -81,11 +81,11 @@ class Intervals(Generic[T]):
         for token in self._recent:
             entry = entries.get(token)
             if entry is not None and entry[0] <= value < entry[1]:
-                found.append(entry[2])
+                items.append(entry[2])
         if self._tokens:
-            self._search(value, found)
+            self._search(value, items)
 
-    def _search(self, value: bytes, found: list[T]) -> None:
+    def _search(self, value: bytes, items: list[T]) -> None:
         """Leaves before `end` start in time; go down only where some stop is late enough."""
         end = bisect_right(self._starts, value)
         tree, width, tokens, entries = self._tree, self._width, self._tokens, self._entries
@@ -98,7 +98,7 @@ class Intervals(Generic[T]):
             if count == 1:
                 entry = entries.get(tokens[first])
                 if entry is not None:
-                    found.append(entry[2])
+                    items.append(entry[2])
                 continue
             half = count // 2
             pending.append((2 * node + 1, first + half, half))

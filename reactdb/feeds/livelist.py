@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol, overload
 
 from reactdb.errors import INTERRUPTS, FeedOverflow, ForkedDatabase, UsageError
 from reactdb.feeds.feed import Feed, in_batches
-from reactdb.feeds.rx import observable
+from reactdb.feeds.rx import make_observable
 from reactdb.logs import logger
 from reactdb.store.file import fork
 
@@ -169,9 +169,9 @@ class LiveList(Sequence[Document]):
         if error is not None and not any(one.on_error is not None for one in listeners):
             logger.error("a LiveList no longer follows its selection: %s: %s", type(error).__name__, error)
         for one in listeners:
-            self._tell_end(one)
+            self._send_end(one)
 
-    def _tell_end(self, listener: Listener) -> None:
+    def _send_end(self, listener: Listener) -> None:
         if self._error is None:
             if listener.on_completed is not None:
                 call(listener.on_completed)
@@ -221,7 +221,7 @@ class LiveList(Sequence[Document]):
             if is_live:
                 self._listeners[name] = listener
         if not is_live:
-            self._tell_end(listener)
+            self._send_end(listener)
 
         def unsubscribe() -> None:
             self._listeners.pop(name, None)
@@ -232,7 +232,7 @@ class LiveList(Sequence[Document]):
     def changes(self) -> Any:
         """The list's own notifications as an Observable of `Edits`. It fails with the error that has stopped the list, and
         completes when the list or its database is closed."""
-        return observable(
+        return make_observable(
             lambda on_next, on_error, on_completed: self.subscribe(
                 on_next, on_error=on_error, on_completed=on_completed
             )
@@ -254,14 +254,14 @@ class LiveList(Sequence[Document]):
     # -----------------------------------------------------------------------------------------------------------
     # Reading
 
-    def _seen(self) -> list[Document]:
+    def _visible_documents(self) -> list[Document]:
         """The list that this thread sees. With the lock."""
         stepping = self._stepping
         return stepping[1] if stepping is not None and stepping[0] == get_ident() else self._documents
 
     def __len__(self) -> int:
         with self._lock:
-            return len(self._seen())
+            return len(self._visible_documents())
 
     @overload
     def __getitem__(self, place: int) -> Document: ...
@@ -271,12 +271,12 @@ class LiveList(Sequence[Document]):
 
     def __getitem__(self, place: int | slice) -> Document | list[Document]:
         with self._lock:
-            return self._seen()[place]
+            return self._visible_documents()[place]
 
     def __iter__(self) -> Iterator[Document]:
         """The documents as they are now; changes during the loop are not seen."""
         with self._lock:
-            return iter(list(self._seen()))
+            return iter(list(self._visible_documents()))
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, (LiveList, list, tuple)):

@@ -17,7 +17,7 @@ from reactdb.feeds.views.base import AnyDelta, View
 from reactdb.feeds.views.window import WindowView
 from reactdb.store.engine import Engine
 from reactdb.store.log import PastNames
-from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes, as_of, whole_commits
+from reactdb.store.snapshot import PastSnapshot, Snapshot, complete_commits, read_all_changes, view_as_of
 from reactdb.store.undo import Undo
 
 # Changes in a page: about 0.25 MB of ordinary documents.
@@ -50,12 +50,12 @@ class StateAt:
             self.stack = ExitStack()
             now = self._now = self.stack.enter_context(self._engine.fresh_snapshot())
         if self._undo is None or self._undo.since > seq:
-            self._undo = Undo(seq, all_changes(now, seq))
+            self._undo = Undo(seq, read_all_changes(now, seq))
         return PastSnapshot(now, seq, self._undo) if self._undo.until > seq else now
 
-    def translated(self, error: Exception) -> ReactDBError:
+    def translate_error(self, error: Exception) -> ReactDBError:
         """SQLite's error, from a read of a snapshot that was opened here, as one of ours."""
-        return self._engine.translated(error, "read")
+        return self._engine.translate_error(error, "read")
 
     def close(self) -> None:
         if self.stack is not None:
@@ -64,14 +64,14 @@ class StateAt:
             self._now = self._undo = None
 
 
-def let_go(view: Any) -> None:
+def release_spare_documents(view: Any) -> None:
     """Release the documents that ordered views hold in reserve: reading was slow while they were behind, and is quick
     now."""
     if isinstance(view, WindowView):
-        view.let_go()
+        view.release_spare()
     for below in (getattr(view, "below", None), *getattr(view, "members", ())):
         if below is not None:
-            let_go(below)
+            release_spare_documents(below)
 
 
 class LogReader:
@@ -132,7 +132,7 @@ class LogReader:
     def seed(self, now: Snapshot) -> None:
         """Give the view its state at the position, where it has any."""
         if not self._is_seeded:
-            self.plan.view.seed(as_of(now, self.position))
+            self.plan.view.seed(view_as_of(now, self.position))
             self._is_seeded = True
 
     def read_page(self) -> tuple[list[AnyDelta], bool]:
@@ -161,7 +161,7 @@ class LogReader:
         is_last = len(changes) < limit
         end = head if is_last else changes[-1].seq
         if self._is_whole and not is_last:
-            rest = whole_commits(changes[-1:], now)[1:]
+            rest = complete_commits(changes[-1:], now)[1:]
             changes += [
                 change for change in rest if not tables or change.table_id in {one.id for one in tables}
             ]
@@ -183,7 +183,7 @@ class LogReader:
                 deltas = [delta for delta in deltas if delta.seq < change.commit]
             return deltas, False
         if is_last:
-            let_go(view)
+            release_spare_documents(view)
         self.position = end
         return deltas, is_last
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any, Final
 
-from reactdb.errors import InvalidKey, InvalidOption, is_one_of, shown
+from reactdb.errors import InvalidKey, InvalidOption, format_value, is_one_of
 from reactdb.values.collation import type_name
 from reactdb.values.value import Value
 
@@ -99,12 +99,12 @@ def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions
         if name not in NAMES:
             raise InvalidOption(f"Unrecognized optional argument `{name}`.")
     squash_s = _squash_s(options.get("squash", False))
-    flags: dict[str, Any] = {name: _flag(name, options.get(name, False)) for name in BOOLEANS}
+    flags: dict[str, Any] = {name: _check_flag(name, options.get(name, False)) for name in BOOLEANS}
     since = options.get("since")
     if since is not None and (isinstance(since, bool) or not isinstance(since, (int, str))):
         raise InvalidOption(f"since is a seq or a token, not {_type_name(since)}")
     if isinstance(since, int) and since < 0:
-        raise InvalidOption(f"since is a seq from 0 on, or a token, not {shown(since)}")
+        raise InvalidOption(f"since is a seq from 0 on, or a token, not {format_value(since)}")
     if since is not None and flags["include_initial"]:
         raise InvalidOption(
             "since and include_initial exclude each other: a resumed feed continues as an uninterrupted one would"
@@ -115,18 +115,20 @@ def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions
         # A list built from offsets is wrong for good after a lost event; so is a half of a whole commit.
         on_overflow = "spill" if flags["include_offsets"] or flags["batches"] else "drop"
     elif not is_one_of(on_overflow, OVERFLOWS):
-        raise InvalidOption(f'on_overflow is "drop", "error", "spill" or None, not {shown(on_overflow)}')
+        raise InvalidOption(
+            f'on_overflow is "drop", "error", "spill" or None, not {format_value(on_overflow)}'
+        )
     flags["on_predicate_error"] = check_predicate_error(options.get("on_predicate_error", "skip"))
     flags["skip_origin"] = _skip_origin(options.get("skip_origin"), has_offsets=flags["include_offsets"])
     fields = flags | {"squash_s": squash_s, "since": since, "on_overflow": on_overflow}
-    checked = _shared(queue_size=DEFAULT_QUEUE_SIZE, **fields)
+    checked = _intern_options(queue_size=DEFAULT_QUEUE_SIZE, **fields)
     check_query(checked)
     queue_size = check_queue_size(options.get("changefeed_queue_size", DEFAULT_QUEUE_SIZE))
-    return checked if queue_size == checked.queue_size else _shared(queue_size=queue_size, **fields)
+    return checked if queue_size == checked.queue_size else _intern_options(queue_size=queue_size, **fields)
 
 
 @lru_cache(maxsize=64)
-def _shared(**options: Any) -> FeedOptions:
+def _intern_options(**options: Any) -> FeedOptions:
     """One value for the many feeds with the same options."""
     return FeedOptions(**options)
 
@@ -134,7 +136,7 @@ def _shared(**options: Any) -> FeedOptions:
 def check_predicate_error(value: Any) -> str:
     """Raises: InvalidOption."""
     if not is_one_of(value, PREDICATE_ERRORS):
-        raise InvalidOption(f'on_predicate_error is "skip" or "raise", not {shown(value)}')
+        raise InvalidOption(f'on_predicate_error is "skip" or "raise", not {format_value(value)}')
     return str(value)
 
 
@@ -170,7 +172,7 @@ def _skip_origin(value: Any, *, has_offsets: bool) -> str | None:
         return None
     if not isinstance(value, str):
         raise InvalidOption(
-            f"skip_origin is the origin of a writer, which is a string, or None, not {shown(value)}"
+            f"skip_origin is the origin of a writer, which is a string, or None, not {format_value(value)}"
         )
     if has_offsets:
         raise InvalidOption(
@@ -192,12 +194,12 @@ def _squash_s(value: Any) -> float | None:
         raise InvalidOption("Expected BOOL or a positive NUMBER but found a negative NUMBER.")
     if value > MAX_SQUASH_S:
         raise InvalidOption(
-            f"Expected BOOL or a positive NUMBER of at most {MAX_SQUASH_S:.0f} seconds but found {shown(value)}."
+            f"Expected BOOL or a positive NUMBER of at most {MAX_SQUASH_S:.0f} seconds but found {format_value(value)}."
         )
     return float(value)
 
 
-def _flag(name: str, value: Any) -> bool:
+def _check_flag(name: str, value: Any) -> bool:
     if value is True or value is False:
         return value
     raise InvalidOption(f"Expected type BOOL but found {_type_name(value)} for `{name}`.")
@@ -210,7 +212,7 @@ def check_queue_size(value: Any) -> int:
     if not _is_finite(value) or value != int(value):
         raise InvalidOption(f"Number not an integer: {value}")
     if value < 1:
-        raise InvalidOption(f"Illegal changefeed queue size `{shown(int(value))}`.  (Must be >= 1.)")
+        raise InvalidOption(f"Illegal changefeed queue size `{format_value(int(value))}`.  (Must be >= 1.)")
     return int(value)
 
 
@@ -223,7 +225,7 @@ def check_seconds(name: str, value: Any, also: str = "") -> float:
     """Raises: InvalidOption, which names the option `name` and lists its other values in `also`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_TIMEOUT_S:
         raise InvalidOption(
-            f"{name} is a number of seconds from 0 to {MAX_TIMEOUT_S:,}{also}, not {shown(value)}"
+            f"{name} is a number of seconds from 0 to {MAX_TIMEOUT_S:,}{also}, not {format_value(value)}"
         )
     return value
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
+from reactdb.documents.steps import Convert, Keep, operator_of, sort_key_of
 from reactdb.errors import InvalidDocument
 from reactdb.expression import Expression, OrderKey, compile_function
-from reactdb.feeds.failures import Failures, in_words, step_in_words
+from reactdb.feeds.failures import Failures, describe_expression, describe_step
 from reactdb.query import Filter, HasFields, Map, OrderBy, Step
-from reactdb.steps import Convert, Keep, operator_of, sort_key_of
 from reactdb.values import codec
 
 # The key of a document without the ordered field. It sorts before every other key, and after every other one
@@ -30,7 +30,7 @@ MISSING = b"\x00"
 INVERTED = bytes(255 - byte for byte in range(256))
 
 
-def inverted(sort_key: bytes) -> bytes:
+def invert(sort_key: bytes) -> bytes:
     """Bytes that sort in the opposite order among inverted sort keys."""
     return sort_key.translate(INVERTED)
 
@@ -96,15 +96,15 @@ class Pipeline:
         self._run: Work | None = None
 
     def __call__(self, document: Any, sort_key: bytes) -> Sorted | None:
-        return (self._run or self._made())(document, sort_key)
+        return (self._run or self._build())(document, sort_key)
 
-    def _made(self) -> Work:
+    def _build(self) -> Work:
         works = [_work(step) for step in self.steps]
         if not self.keeps_null:
             works.append(_without_null)
         if self._prefix is not None:
-            works.append(_boxing(self._prefix))
-        self._run = works[0] if len(works) == 1 else _one_after_the_other(works)
+            works.append(_make_boxing(self._prefix))
+        self._run = works[0] if len(works) == 1 else _chain(works)
         return self._run
 
     def attempt(
@@ -122,7 +122,7 @@ class Pipeline:
             raised.
         """
         try:
-            return (self._run or self._made())(document, sort_key)
+            return (self._run or self._build())(document, sort_key)
         except MemoryError:
             raise
         except Exception as error:
@@ -135,20 +135,20 @@ class Pipeline:
         value = document
         for step in self.steps:
             try:
-                found = _work(step)(value, sort_key)
+                result = _work(step)(value, sort_key)
             except Exception:
-                return _in_words(step)
-            if found is None:
+                return _describe_step(step)
+            if result is None:
                 break
-            value, sort_key = found
+            value, sort_key = result
         # It does not fail twice.
-        return " ".join(map(_in_words, self.steps))
+        return " ".join(map(_describe_step, self.steps))
 
 
-def _in_words(step: Step) -> str:
+def _describe_step(step: Step) -> str:
     if isinstance(step, Ranked):
-        return f"{'max' if step.is_max else 'min'}({in_words(step.expression)})"
-    return step_in_words(step)
+        return f"{'max' if step.is_max else 'min'}({describe_expression(step.expression)})"
+    return describe_step(step)
 
 
 IDENTITY = Pipeline(())
@@ -164,9 +164,9 @@ def pipeline(steps: Sequence[Step], prefix: bytes | None = None, *, keeps_null: 
 def _work(step: Step) -> Work:
     """The function that a step applies to a value and its sort key."""
     if isinstance(step, OrderBy):
-        return _ordering(step.keys)
+        return _make_ordering(step.keys)
     if isinstance(step, Ranked):
-        return _ranking(step)
+        return _make_ranking(step)
     operator = operator_of(step, value_function)
     if isinstance(operator, Keep):
         test = operator.test
@@ -176,13 +176,13 @@ def _work(step: Step) -> Work:
     return lambda value, sort_key: (function(value), sort_key)
 
 
-def _one_after_the_other(works: Sequence[Work]) -> Work:
+def _chain(works: Sequence[Work]) -> Work:
     def run(value: Any, sort_key: bytes) -> Sorted | None:
         for work in works:
-            found = work(value, sort_key)
-            if found is None:
+            result = work(value, sort_key)
+            if result is None:
                 return None
-            value, sort_key = found
+            value, sort_key = result
         return value, sort_key
 
     return run
@@ -192,14 +192,14 @@ def _without_null(value: Any, sort_key: bytes) -> Sorted | None:
     return None if value is None else (value, sort_key)
 
 
-def _boxing(prefix: bytes) -> Work:
+def _make_boxing(prefix: bytes) -> Work:
     def box(value: Any, sort_key: bytes) -> Sorted:
         return Boxed(value, prefix + sort_key), sort_key
 
     return box
 
 
-def _ordering(keys: Sequence[OrderKey]) -> Work:
+def _make_ordering(keys: Sequence[OrderKey]) -> Work:
     def order(value: Any, sort_key: bytes) -> Sorted:
         return value, b"".join([_key_bytes(key, value) for key in keys]) + sort_key
 
@@ -207,16 +207,20 @@ def _ordering(keys: Sequence[OrderKey]) -> Work:
 
 
 def _key_bytes(key: OrderKey, value: Any) -> bytes:
-    found = key.sort_key(value) or MISSING
-    return inverted(found) if key.descending else found
+    key_bytes = key.sort_key(value) or MISSING
+    return invert(key_bytes) if key.descending else key_bytes
 
 
-def _ranking(step: Ranked) -> Work:
+def _make_ranking(step: Ranked) -> Work:
     key_of = sort_key_of(step.expression)
 
     def rank(value: Any, sort_key: bytes) -> Sorted | None:
-        found = key_of(value)
-        return None if found is None else (value, (inverted(found) if step.is_max else found) + sort_key)
+        key_bytes = key_of(value)
+        return (
+            None
+            if key_bytes is None
+            else (value, (invert(key_bytes) if step.is_max else key_bytes) + sort_key)
+        )
 
     return rank
 

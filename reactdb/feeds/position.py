@@ -21,10 +21,10 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, shown
+from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, format_value
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import end_of
-from reactdb.store.log import low_water
+from reactdb.store.log import read_low_water
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.walk import Place
 
@@ -69,18 +69,18 @@ ANEW = Bookmark(-1)
 """No token leads to the rest, so there is none, and a feed that resumes begins from the start."""
 
 
-def first_of(bookmarks: Iterable[Bookmark]) -> Bookmark:
+def find_first(bookmarks: Iterable[Bookmark]) -> Bookmark:
     """The bookmark that is ahead of none of the others."""
-    found = list(bookmarks)
-    if len(found) == 1:
-        return found[0]
-    if any(one.inside is not None or one == ANEW for one in found):
+    positions = list(bookmarks)
+    if len(positions) == 1:
+        return positions[0]
+    if any(one.inside is not None or one == ANEW for one in positions):
         # A common token for several feeds, with one inside of its initial values, would have to name that feed.
         return ANEW
-    return Bookmark(min(one.seq for one in found))
+    return Bookmark(min(one.seq for one in positions))
 
 
-def taken_apart(since: int | str) -> tuple[int | str, Inside | None]:
+def parse_since(since: int | str) -> tuple[int | str, Inside | None]:
     """`since` as the position in the log, and the place in the initial values as of then; None for past them.
 
     Raises:
@@ -90,7 +90,7 @@ def taken_apart(since: int | str) -> tuple[int | str, Inside | None]:
         return since, None
     token, _, text = since.rpartition(".")
     if len(text) > MOST_DIGITS or re.fullmatch(INSIDE, text) is None:
-        raise no_token(since)
+        raise not_a_token_error(since)
     order, *parts = text.split("-")
     if not parts:
         return token, Inside(order, None)
@@ -100,8 +100,8 @@ def taken_apart(since: int | str) -> tuple[int | str, Inside | None]:
     return token, Inside(order, (bytes.fromhex(value), bytes.fromhex(key), int(tag)))
 
 
-def no_token(since: object) -> InvalidOption:
-    return InvalidOption(f"since is a seq or a token of feed.token or db.token, not {shown(since)}")
+def not_a_token_error(since: object) -> InvalidOption:
+    return InvalidOption(f"since is a seq or a token of feed.token or db.token, not {format_value(since)}")
 
 
 def name_of_order(table_id: int, index_id: int | None, *, is_reversed: bool) -> str:
@@ -114,7 +114,7 @@ def name_of_order(table_id: int, index_id: int | None, *, is_reversed: bool) -> 
     return blake2s(text.encode("ascii"), digest_size=4).hexdigest()
 
 
-def not_this_order() -> HistoryDiverged:
+def other_order_error() -> HistoryDiverged:
     return HistoryDiverged(
         "this token is inside the initial values of another query, or their index was dropped and made again: "
         "begin again with include_initial=True"
@@ -129,13 +129,13 @@ def resolve_since(since: int | str, engine: Engine, snapshot: Snapshot) -> int:
         HistoryDiverged: The position belongs to another file, or to a future that this file does not have.
         HistoryLost: The changes past it were compacted away.
     """
-    since, _ = taken_apart(since)
-    oldest = low_water(snapshot.connection)
+    since, _ = parse_since(since)
+    oldest = read_low_water(snapshot.connection)
     seq = since if isinstance(since, int) else _read_token(since, engine, snapshot, oldest)
     head = snapshot.seq
     if seq > head:
         raise HistoryDiverged(
-            f"there is no position {shown(seq)} in this history: its newest change has seq {head}"
+            f"there is no position {format_value(seq)} in this history: its newest change has seq {head}"
         )
     if seq < oldest:
         raise HistoryLost(seq, oldest + 1)
@@ -153,7 +153,7 @@ def _read_token(token: str, engine: Engine, snapshot: Snapshot, oldest: int) -> 
         or not parts[2].isdecimal()
         or len(parts[2]) > 19
     ):
-        raise no_token(token)
+        raise not_a_token_error(token)
     database, name, number = parts
     if database != engine.database_id:
         raise HistoryDiverged("this token is of another database")

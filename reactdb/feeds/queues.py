@@ -24,7 +24,7 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from reactdb.change import Change
-from reactdb.feeds.edits import edits
+from reactdb.feeds.edits import compute_edits
 from reactdb.feeds.pipeline import same_value
 from reactdb.feeds.views.base import AnyDelta, Delta, Initial, Order, change_of, identity_of
 from reactdb.values.canonical import spelling
@@ -117,8 +117,8 @@ class Pace:
     def rest(self) -> list[AnyDelta]:
         """The rest of the batch."""
         assert self.batch is not None
-        found, self.batch = list(self.batch), None
-        return found
+        deltas, self.batch = list(self.batch), None
+        return deltas
 
     def next(self) -> AnyDelta:
         """The next delta of the batch."""
@@ -248,9 +248,9 @@ class CommitQueue:
         self._count += len(deltas)
 
     def _pop(self) -> CommitDeltas:
-        found = self._held.popleft()
-        self._count -= len(found.deltas)
-        return found
+        entry = self._held.popleft()
+        self._count -= len(entry.deltas)
+        return entry
 
     def remove_until(self, seq: int) -> None:
         """Without the commits that begin at or before `seq`, as if they had never been added."""
@@ -357,8 +357,8 @@ class SquashQueue:
             has_pairs, self._has_pairs = self._has_pairs, False
         if not pending:
             return None
-        found = deque(folded(first, last, identity) for identity, (first, last) in pending.items())
-        return (counted(found, has_pairs=has_pairs) if has_groups else found) or None
+        deltas = deque(fold(first, last, identity) for identity, (first, last) in pending.items())
+        return (net_by_group(deltas, has_pairs=has_pairs) if has_groups else deltas) or None
 
     @property
     def first(self) -> AnyDelta | None:
@@ -372,7 +372,7 @@ class SquashQueue:
             self._pending = {}
 
 
-def counted(deltas: deque[AnyDelta], *, has_pairs: bool) -> deque[AnyDelta]:
+def net_by_group(deltas: deque[AnyDelta], *, has_pairs: bool) -> deque[AnyDelta]:
     """Turn the net differences of each position into net differences of each group. Subscribers see the values of a
     group, and not their positions: a value that left one position while an equal value took another is no difference
     for them.
@@ -385,15 +385,15 @@ def counted(deltas: deque[AnyDelta], *, has_pairs: bool) -> deque[AnyDelta]:
         groups.setdefault(spelling(delta.group) if isinstance(delta, Delta) else None, []).append(delta)
     if len(groups) == len(deltas):
         return deltas
-    found: deque[AnyDelta] = deque()
+    result: deque[AnyDelta] = deque()
     for members in groups.values():
         old, new = net_sides(members)
         sides = sum((one.old_val is not None) + (one.new_val is not None) for one in members)
         if len(old) + len(new) < sides or (has_pairs and max(len(old), len(new)) < len(members)):
-            found.extend(paired(old, new))
+            result.extend(pair_values(old, new))
         else:
-            found.extend(members)
-    return found
+            result.extend(members)
+    return result
 
 
 def net_sides(deltas: Iterable[AnyDelta]) -> tuple[list[AnyDelta], list[AnyDelta]]:
@@ -402,10 +402,10 @@ def net_sides(deltas: Iterable[AnyDelta]) -> tuple[list[AnyDelta], list[AnyDelta
     gone = [(spelling(one.old_val), one) for one in deltas if one.old_val is not None]
     come = [(spelling(one.new_val), one) for one in deltas if one.new_val is not None]
     stays = Counter(name for name, _ in gone) & Counter(name for name, _ in come)
-    return _without(gone, stays), _without(come, stays)
+    return _remove_named(gone, stays), _remove_named(come, stays)
 
 
-def paired(old: Sequence[AnyDelta], new: Sequence[AnyDelta]) -> Iterator[Delta]:
+def pair_values(old: Sequence[AnyDelta], new: Sequence[AnyDelta]) -> Iterator[Delta]:
     """Pair removed values with added ones, as far as there are both; for subscribers without offsets."""
     for left, came in zip_longest(old, new):
         last = came or left
@@ -415,17 +415,17 @@ def paired(old: Sequence[AnyDelta], new: Sequence[AnyDelta]) -> Iterator[Delta]:
         yield Delta(last.change, old_val, new_val, identity=last.identity, group=last.group)
 
 
-def _without(
+def _remove_named(
     named: Sequence[tuple[tuple[int, bytes], AnyDelta]], stays: Counter[tuple[int, bytes]]
 ) -> list[AnyDelta]:
     left = Counter(stays)
-    found = []
+    kept = []
     for name, delta in named:
         if left[name] > 0:
             left[name] -= 1
         else:
-            found.append(delta)
-    return found
+            kept.append(delta)
+    return kept
 
 
 def is_undone(first: AnyDelta, last: AnyDelta) -> bool:
@@ -438,7 +438,7 @@ def is_undone(first: AnyDelta, last: AnyDelta) -> bool:
     return (old_val is None and new_val is None) or same_value(old_val, new_val)
 
 
-def folded(first: AnyDelta, last: AnyDelta, identity: Hashable) -> AnyDelta:
+def fold(first: AnyDelta, last: AnyDelta, identity: Hashable) -> AnyDelta:
     """From the beginning of the first to the end of the last."""
     if first is last:
         return first
@@ -546,8 +546,8 @@ class OrderedQueue:
         ):
             # Elements that look alike may have been exchanged: to the reader it is the same list.
             return None
-        found: deque[AnyDelta] = deque()
-        for edit in edits(delivered, now, same_value, moment_of):
+        deltas: deque[AnyDelta] = deque()
+        for edit in compute_edits(delivered, now, same_value, moment_of):
             old_val = None if edit.leaving is None else edit.leaving.value
             new_val = None if edit.entering is None else edit.entering.value
             # Without offsets, a null is no value: it comes and goes unseen.
@@ -556,16 +556,16 @@ class OrderedQueue:
                 # Another document, or another position, but to the reader the same.
                 continue
             identity = edit.entering.identity if edit.entering is not None else None
-            found.append(
+            deltas.append(
                 Delta(change, old_val, new_val, edit.old_offset, edit.new_offset, identity, is_move=is_move)
             )
         if not self._has_offsets:
-            old, new = net_sides(found)
-            if max(len(old), len(new)) < len(found):
+            old, new = net_sides(deltas)
+            if max(len(old), len(new)) < len(deltas):
                 # As when the last one moves up, where one null was replaced by another: the steps may have delivered
                 # nothing.
-                found = deque(paired(old, new))
-        return found or None
+                deltas = deque(pair_values(old, new))
+        return deltas or None
 
     def clear(self) -> None:
         with self._lock:
@@ -624,18 +624,18 @@ class UnionQueue:
     def take_batch(self) -> deque[AnyDelta] | None:
         with self._lock:
             batches = [batch for member in self._members if (batch := member.take_batch())]
-        found: deque[AnyDelta] = deque()
+        deltas: deque[AnyDelta] = deque()
         while batches:
             batch = min(batches, key=_first_seq)
-            found.append(batch.popleft())
+            deltas.append(batch.popleft())
             if not batch:
                 batches = [one for one in batches if one]
-        return found or None
+        return deltas or None
 
     @property
     def first(self) -> AnyDelta | CommitDeltas | None:
-        found = [first for member in self._members if (first := member.first) is not None]
-        return min(found, key=lambda delta: delta.seq, default=None)
+        firsts = [first for member in self._members if (first := member.first) is not None]
+        return min(firsts, key=lambda delta: delta.seq, default=None)
 
     def clear(self) -> None:
         for member in self._members:

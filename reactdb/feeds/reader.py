@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from reactdb.errors import InvalidOption, UsageError, shown
+from reactdb.errors import InvalidOption, UsageError, format_value
 from reactdb.feeds.consumers import Flow, ReaderConsumer
-from reactdb.feeds.listening import ListeningInBlock
+from reactdb.feeds.handles import ListeningInBlock
 from reactdb.feeds.request import Request
 
 MAX_EVENTS = 1_000
@@ -36,7 +36,7 @@ class FeedReader(ListeningInBlock[ReaderConsumer]):
         Raises:
             InvalidOption: `on_ready` cannot be called. Also any error that keeps the feed from beginning.
         """
-        super().__init__(ReaderConsumer(checked(on_ready), clock), flow.changed(spilling))
+        super().__init__(ReaderConsumer(check_on_ready(on_ready), clock), flow.copy_with(with_spill))
         self._consumer.open(self._flow)
         self._consumer.run()
 
@@ -53,7 +53,7 @@ class FeedReader(ListeningInBlock[ReaderConsumer]):
             Exception: The error that ended the feed, once, after the last event.
         """
         if isinstance(max, bool) or not isinstance(max, int) or max < 1:
-            raise InvalidOption(f"max is a number of events from 1 on, not {shown(max)}")
+            raise InvalidOption(f"max is a number of events from 1 on, not {format_value(max)}")
         return self._consumer.poll(max)
 
     @property
@@ -67,7 +67,7 @@ class FeedReader(ListeningInBlock[ReaderConsumer]):
 
     @on_ready.setter
     def on_ready(self, on_ready: Callable[[], object] | None) -> None:
-        self._consumer.on_ready = checked(on_ready)
+        self._consumer.on_ready = check_on_ready(on_ready)
         self._consumer.rearm()
         self._consumer.run()
 
@@ -105,13 +105,15 @@ class FeedReader(ListeningInBlock[ReaderConsumer]):
         )
 
 
-def checked(on_ready: object) -> Any:
+def check_on_ready(on_ready: object) -> Any:
     """Raises: InvalidOption."""
     if on_ready is not None and not callable(on_ready):
-        raise InvalidOption(f"on_ready is a callable without arguments, or None, not {shown(on_ready)}")
+        raise InvalidOption(
+            f"on_ready is a callable without arguments, or None, not {format_value(on_ready)}"
+        )
     return on_ready
 
 
-def spilling(request: Request) -> Request:
+def with_spill(request: Request) -> Request:
     """The request of a reader: a late reader continues from the log, unless the caller has set `on_overflow`."""
-    return request if request.options.is_overflow_asked else request.changed(on_overflow="spill")
+    return request if request.options.is_overflow_asked else request.copy_with(on_overflow="spill")

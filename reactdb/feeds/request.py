@@ -10,17 +10,17 @@ from copy import copy
 from typing import Any
 
 from reactdb.feeds.compiler import Plan, compile_query
-from reactdb.feeds.events import Render, renderer
+from reactdb.feeds.events import Render, make_renderer
 from reactdb.feeds.failures import Failures, Say
 from reactdb.feeds.options import FeedOptions, check_options
 from reactdb.feeds.position import (
     ANEW,
     Bookmark,
     Inside,
-    no_token,
-    not_this_order,
+    not_a_token_error,
+    other_order_error,
+    parse_since,
     resolve_since,
-    taken_apart,
 )
 from reactdb.feeds.views.base import View
 from reactdb.feeds.views.select import SelectView
@@ -61,9 +61,9 @@ class Request:
         made, self._plan = self._plan, None
         if made is not None and made[0] is snapshot.catalogue:
             return made[1]
-        return self.compiled(snapshot)
+        return self.compile_for(snapshot)
 
-    def compiled(self, snapshot: Snapshot) -> Plan:
+    def compile_for(self, snapshot: Snapshot) -> Plan:
         """The query compiled for the snapshot, which may be of the past."""
         raises = self.options.on_predicate_error == "raise"
         failures = Failures(self.query.table, raises=raises, say=self._say)
@@ -77,18 +77,18 @@ class Request:
             include_meta=options.include_meta,
         )
 
-    def changed(self, **options: Any) -> Request:
+    def copy_with(self, **options: Any) -> Request:
         """A copy with other options; they do not change the meaning of the query."""
-        found = copy(self)
-        found.options = self.options.changed(**options)
+        request = copy(self)
+        request.options = self.options.copy_with(**options)
         # A view has one owner.
         self._plan = None
-        return found
+        return request
 
     def fresh_plan(self) -> Plan:
         """The query compiled for the present."""
         with self.engine.snapshot() as snapshot:
-            return self.compiled(snapshot)
+            return self.compile_for(snapshot)
 
     def _check(self, options: FeedOptions) -> None:
         self.options = options
@@ -101,7 +101,7 @@ class Request:
                 return
             position = resolve_since(since, self.engine, snapshot)
             past = PastSnapshot(snapshot, position, Undo(position, ()))
-            plan = self.compiled(past)
+            plan = self.compile_for(past)
             check_order(plan.view, since)
 
     def start(self) -> Bookmark:
@@ -113,11 +113,13 @@ class Request:
             if since is None:
                 return Bookmark(snapshot.seq)
             seq = resolve_since(since, self.engine, snapshot)
-            return Bookmark(seq, taken_apart(since)[1])
+            return Bookmark(seq, parse_since(since)[1])
 
     def render(self, is_ordered: bool) -> Render:
         """A function that makes events of deltas."""
-        return renderer(self.options, is_ordered=is_ordered, is_of_all_tables=self.query.table == ALL_TABLES)
+        return make_renderer(
+            self.options, is_ordered=is_ordered, is_of_all_tables=self.query.table == ALL_TABLES
+        )
 
 
 def check_order(view: View, since: int | str) -> Inside | None:
@@ -127,11 +129,11 @@ def check_order(view: View, since: int | str) -> Inside | None:
         HistoryDiverged: It is a position in another order.
         InvalidOption: It is no position at all.
     """
-    _, inside = taken_apart(since)
+    _, inside = parse_since(since)
     if inside is None:
         return None
     if not isinstance(view, SelectView) or view.order != inside.order:
-        raise not_this_order()
+        raise other_order_error()
     if inside.place is not None and isinstance(inside.place, bytes) != (view.source.index is None):
-        raise no_token(since)
+        raise not_a_token_error(since)
     return inside

@@ -157,7 +157,7 @@ class Router(Generic[T]):
         table = self.tables.get(change.table_id)
         if table is None:
             return [*self.everything]
-        found = [*table.all]
+        items = [*table.all]
         for axis, on_axis in table.axes.items():
             try:
                 values = (change.key_bytes,) if axis is None else axis.values(change)
@@ -166,7 +166,7 @@ class Router(Generic[T]):
                 on_axis.note(unroutable.error, change, axis, self._say)
             except Exception:
                 # The items that the change concerns are unknown, so all items get it; failing items report it.
-                found += on_axis.all_items()
+                items += on_axis.all_items()
                 continue
             held = on_axis.values.held
             if held:
@@ -174,19 +174,19 @@ class Router(Generic[T]):
                     waiting = held.get(value)
                     if waiting is not None:
                         if type(waiting) is dict:
-                            found += waiting
+                            items += waiting
                         else:
-                            found.append(waiting)  # type: ignore[arg-type]
+                            items.append(waiting)  # type: ignore[arg-type]
             ranges = on_axis.ranges
             if not ranges.highest:
                 # There are none.
                 continue
             for value in values:
                 if ranges.lowest <= value < ranges.highest:
-                    ranges.find(value, found)
+                    ranges.find(value, items)
         if self.everything:
-            found += self.everything
-        return found
+            items += self.everything
+        return items
 
     def add(self, item: T, routes: Sequence[Route]) -> None:
         for route in routes:
@@ -224,15 +224,15 @@ class Router(Generic[T]):
 
     def inside(self, routes: Sequence[Route]) -> tuple[AxisRoutes[T], ...]:
         """The axes of these routes on which documents may have no value because of an error."""
-        found: dict[int, AxisRoutes[T]] = {}
+        axes: dict[int, AxisRoutes[T]] = {}
         for route in routes:
             axis = getattr(route, "axis", None)
             if axis is not None and axis.looks_inside:
                 table = self.tables.get(route.table_id)  # type: ignore[union-attr]
                 on_axis = None if table is None else table.axes.get(axis)
                 if on_axis is not None:
-                    found[id(on_axis)] = on_axis
-        return tuple(found.values())
+                    axes[id(on_axis)] = on_axis
+        return tuple(axes.values())
 
     @property
     def is_empty(self) -> bool:

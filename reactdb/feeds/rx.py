@@ -98,7 +98,7 @@ def is_observable(value: object) -> bool:
     return "reactivex" in sys.modules and isinstance(value, _register())
 
 
-def observable(subscribe: Callable[..., Callable[[], None]]) -> reactivex.Observable[Any]:
+def make_observable(subscribe: Callable[..., Callable[[], None]]) -> reactivex.Observable[Any]:
     """Make an Observable from a function: `subscribe` takes three callbacks (for a value, an error and the end) and
     returns the handle that ends it."""
     import reactivex

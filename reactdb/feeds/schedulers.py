@@ -18,7 +18,7 @@ from reactdb.errors import InvalidOption
 Post = Callable[[Callable[[], None]], Any]
 
 
-def for_any_thread(scheduler: Any) -> Any:
+def make_thread_safe(scheduler: Any) -> Any:
     """Return the scheduler as it is, where any thread may call it, or a wrapper that calls it in its own thread.
 
     Raises:
@@ -108,7 +108,7 @@ class Appointment:
             self._made.dispose()
 
 
-def _through_qt(scheduler: Any) -> Post:
+def _qt_sender(scheduler: Any) -> Post:
     """A signal, queued for an object in the application's thread: a timer of another thread's would never fire.
 
     Raises:
@@ -120,10 +120,10 @@ def _through_qt(scheduler: Any) -> Post:
         raise InvalidOption(
             "scheduler: a QtScheduler calls in the thread of the application, and there is none yet: make the QApplication first"
         )
-    found = _bridges.get(qt)
-    if found is None or found[0] is not application:
-        found = _bridges[qt] = application, _bridge(qt, application.thread())
-    return found[1].posted.emit  # type: ignore[no-any-return]
+    bridge = _bridges.get(qt)
+    if bridge is None or bridge[0] is not application:
+        bridge = _bridges[qt] = application, _bridge(qt, application.thread())
+    return bridge[1].posted.emit  # type: ignore[no-any-return]
 
 
 # An object of Qt's must not be released in another thread, so there is one for each binding, for ever.
@@ -153,7 +153,7 @@ def _bridge(qt: Any, thread: Any) -> Any:
 WAYS_IN: dict[str | None, Callable[[Any], Post]] = {
     "AsyncIOScheduler": lambda scheduler: scheduler._loop.call_soon_threadsafe,
     "IOLoopScheduler": lambda scheduler: scheduler._loop.add_callback,
-    "QtScheduler": _through_qt,
+    "QtScheduler": _qt_sender,
     "TwistedScheduler": lambda scheduler: scheduler._reactor.callFromThread,
     "WxScheduler": lambda scheduler: scheduler._wx.CallAfter,
 }

@@ -27,10 +27,11 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, Literal, Protocol, cast
 
+from reactdb.documents.steps import Run
 from reactdb.errors import FeedOverflow, ReactDBError
-from reactdb.feeds.broadcast import Called, CallPosition, ReadPosition, Runnable, without_moves
+from reactdb.feeds.broadcast import CallPosition, EventCallback, ReadPosition, Runnable, drop_moves
 from reactdb.feeds.compiler import Plan
-from reactdb.feeds.events import Event, Render, alone, overflow
+from reactdb.feeds.events import Event, Render, overflow_event, wrap_single
 from reactdb.feeds.initial import AWAITED, InitialValues, Opening
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.position import ANEW, Bookmark
@@ -38,7 +39,6 @@ from reactdb.feeds.queues import BatchQueue, CommitQueue, FeedQueue, OwnQueue, P
 from reactdb.feeds.request import Request
 from reactdb.feeds.views.base import AnyDelta, Order, View, change_of, present_order
 from reactdb.logs import logger
-from reactdb.steps import Run
 from reactdb.store.file import fork
 
 State = Literal["opening", "live", "behind", "ended", "closed"]
@@ -219,9 +219,9 @@ class Subscription:
         self._move("ended")
 
     @property
-    def called(self) -> Called | None:
+    def callback(self) -> EventCallback | None:
         """Its consumer, if it has a callback for each event."""
-        return cast(Called, self.consumer) if self.consumer.way == "called" else None
+        return cast(EventCallback, self.consumer) if self.consumer.way == "called" else None
 
     @property
     def is_closed(self) -> bool:
@@ -253,11 +253,11 @@ class Subscription:
         self.since = seq
         self._prepare(plan, ordered)
         if is_prepared:
-            self._open(self._opening_then())
+            self._open(self._make_opening())
 
     def provide(self, initial: InitialValues | None) -> None:
         """The initial values to begin with; None for none. Any thread, once. It closes the walk that they come from."""
-        opening = self._opening_then(initial)
+        opening = self._make_opening(initial)
         self._open(opening)
         if self.state == "closed" and opening is not None:
             opening.close()
@@ -270,7 +270,7 @@ class Subscription:
         self._prepare(reader.plan, present_order(reader.plan.view))
         self._move("behind")
         if is_prepared:
-            self._open(self._opening_then())
+            self._open(self._make_opening())
 
     def begin_after(self, seq: int) -> None:
         """Skip every commit up to `seq`. The members of a union of feeds of whole commits began one after the other,
@@ -293,7 +293,7 @@ class Subscription:
             self._pace = Pace(options.squash_s, options.queue_size, self.consumer.now())
             self.queue = squash_queue(options.queue_size, ordered, has_offsets=options.include_offsets)
 
-    def _opening_then(self, initial: InitialValues | None = None) -> Opening | None:
+    def _make_opening(self, initial: InitialValues | None = None) -> Opening | None:
         name = "catching_up" if self.state == "behind" else "ready"
         return Opening.with_state(self.request.options, name, initial)
 
@@ -301,9 +301,9 @@ class Subscription:
         """Deliver this first."""
         self.opening = opening
         if opening is None:
-            self._opened()
+            self._end_opening()
 
-    def _opened(self) -> None:
+    def _end_opening(self) -> None:
         """The opening (states and initial values) was delivered."""
         self.opening = None
         if self.state == "opening":
@@ -320,7 +320,7 @@ class Subscription:
             return True
         if first <= self.since:
             deltas = [delta for delta in deltas if delta.seq > self.since]
-        deltas = self._wanted(deltas)
+        deltas = self._select_wanted(deltas)
         if not deltas:
             return True
         if self.end is not None:
@@ -331,11 +331,11 @@ class Subscription:
         if queue.has_room(deltas):
             queue.add(deltas)
         else:
-            has_room = self._squeeze(deltas, queue)
+            has_room = self._offer_in_parts(deltas, queue)
         self.wake()
         return has_room
 
-    def _squeeze(self, deltas: Sequence[AnyDelta], queue: OwnQueue) -> bool:
+    def _offer_in_parts(self, deltas: Sequence[AnyDelta], queue: OwnQueue) -> bool:
         """As `offer`, where there is not room for all: whole commits all or nothing, and else change by change."""
         options = self.request.options
         changes = [deltas] if options.batches else [list(one) for _, one in groupby(deltas, key=seq_of)]
@@ -354,13 +354,13 @@ class Subscription:
             break
         return True
 
-    def _wanted(self, deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
+    def _select_wanted(self, deltas: Sequence[AnyDelta]) -> Sequence[AnyDelta]:
         """Leave out the deltas that will not be delivered: they must neither fill the queue nor be counted."""
         options = self.request.options
         if options.skip_origin is not None:
             deltas = [delta for delta in deltas if change_of(delta).origin != options.skip_origin]
         if self._pace is None and not options.include_offsets:
-            deltas = without_moves(deltas)
+            deltas = drop_moves(deltas)
         return deltas
 
     @property
@@ -391,11 +391,11 @@ class Subscription:
         if type(queue) is ReadPosition and not self.is_woken:
             queue.broadcast.sleepers[self] = None
 
-    def missed(self, count: int) -> None:
+    def report_dropped(self, count: int) -> None:
         """`count` deltas of a broadcast were dropped, and this is delivered next."""
         queue = self.queue
         if type(queue) is CallPosition:
-            queue.missed(count)
+            queue.report_dropped(count)
             self._dropped_delivered += count
             self._delivered += 1
 
@@ -459,7 +459,7 @@ class Subscription:
                     if event is not None:
                         self._delivered += 1
                         return event
-                    self._opened()
+                    self._end_opening()
                     if is_in_line:
                         return NOTHING
                 queue = self.queue
@@ -473,14 +473,14 @@ class Subscription:
                 if skipped and not self._is_in_batch:
                     self._dropped_delivered += skipped
                     self._delivered += 1
-                    return alone(overflow(skipped), self.request.options)
+                    return wrap_single(overflow_event(skipped), self.request.options)
                 pace = self._pace
-                found = cast(Any, queue).take() if pace is None else self._net(pace, queue)
-                if found is not None:
+                taken = cast(Any, queue).take() if pace is None else self._net(pace, queue)
+                if taken is not None:
                     is_commit = self.request.options.batches
                     if pace is None:
-                        self._taken = (found[-1] if is_commit else found).seq
-                    event = self._events(found) if is_commit else self._render(found)
+                        self._taken = (taken[-1] if is_commit else taken).seq
+                    event = self._events(taken) if is_commit else self._render(taken)
                     if event is not None:
                         self._delivered += 1
                         return event
@@ -576,16 +576,16 @@ class Subscription:
             return None
         return pace.rest() if self.request.options.batches else pace.next()
 
-    def _events(self, found: Sequence[AnyDelta]) -> Any:
+    def _events(self, deltas: Sequence[AnyDelta]) -> Any:
         """The list of the events of whole commits; None where nothing of them is delivered."""
-        if self._base is None and found[-1].seq > self._published():
+        if self._base is None and deltas[-1].seq > self._published():
             # The commit is in the queue as a whole, and its position is known when it has been published to everybody.
             with self.hub.held():
                 pass
         render = self._render
         events: list[Event] = []
         seqs: list[int] = []
-        for delta in found:
+        for delta in deltas:
             event = render(delta)
             if event is not None:
                 events.append(event)
@@ -651,7 +651,7 @@ class Subscription:
                 assert self._base is not None
                 self.reader = self.hub.reader_at(self, self._base)
                 self.count_failures_of(self.reader)
-                self.opening = self._opening_then()
+                self.opening = self._make_opening()
                 return
             deltas, is_last = reader.read_page()
             self.read_on(deltas, reader.position)
@@ -664,13 +664,13 @@ class Subscription:
 
     def read_on(self, deltas: Sequence[AnyDelta], position: int) -> None:
         """Read the log up to `position`."""
-        cast(OwnQueue, self.queue).put(self._wanted(deltas))
+        cast(OwnQueue, self.queue).put(self._select_wanted(deltas))
         self._base = position
 
-    def joined(self, deltas: Sequence[AnyDelta], seq: int) -> None:
+    def join_node(self, deltas: Sequence[AnyDelta], seq: int) -> None:
         """Join the node. Called by the hub, under the publish lock: `deltas` were the last from the log, and the node
         reports the later changes."""
-        cast(OwnQueue, self.queue).put(self._wanted(deltas))
+        cast(OwnQueue, self.queue).put(self._select_wanted(deltas))
         self.since = seq
         self._base = None
         self.reader = None
@@ -697,7 +697,7 @@ class Subscription:
         if ready is not None:
             yield from ready.events
 
-    def break_off(self, error: Exception) -> None:
+    def end_with_error(self, error: Exception) -> None:
         """End at once, because an event cannot be made."""
         if type(self.queue) is CallPosition:
             self.queue.clear()
@@ -809,7 +809,7 @@ class Subscription:
             self._final = final
             queue = self.queue
             if type(queue) is CallPosition:
-                queue.broadcast.strike(self)
+                queue.broadcast.exclude(self)
                 self.queue, self._delivered, self._dropped_delivered = None, delivered, dropped
             if self.opening is not None:
                 self.opening.close()
@@ -823,7 +823,7 @@ class Subscription:
             self.queue.clear()
 
 
-@fork.in_child
+@fork.call_in_child
 def _forget() -> None:
     """A thread that did not come along may hold the lock."""
     global _moving

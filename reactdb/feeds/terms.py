@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
+from reactdb.documents.steps import Run, operator_of
 from reactdb.errors import InvalidOption, MissingValue, QueryError
 from reactdb.expression import Expression, compile_function, expr, has_expression, row
 from reactdb.query import ConcatMap, Map, Step
-from reactdb.steps import Run, operator_of
 from reactdb.values import codec
 from reactdb.values.collation import type_name
 

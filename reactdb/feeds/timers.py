@@ -89,4 +89,4 @@ timers = Timers()
 
 
 # In a child of fork() there is no thread, and the feeds are the parent's.
-fork.in_child(timers.__init__)  # type: ignore[misc]
+fork.call_in_child(timers.__init__)  # type: ignore[misc]

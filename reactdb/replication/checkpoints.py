@@ -38,8 +38,8 @@ class ReplicationLog:
     def __init__(self, source: Peer, target: Peer, selection: Subset) -> None:
         self._source, self._target = source, target
         # The selection is part of the identity: another filter has to see the rejected documents again.
-        said = [source.name, target.name, selection.query(), selection.body()]
-        name = md5(json.dumps(said, sort_keys=True).encode(), usedforsecurity=False).hexdigest()
+        identity = [source.name, target.name, selection.query(), selection.body()]
+        name = md5(json.dumps(identity, sort_keys=True).encode(), usedforsecurity=False).hexdigest()
         self.id = f"_local/{name}"
         self._session = uuid4().hex
         self.seq: Any = START
@@ -89,8 +89,8 @@ def common_seq(target: dict[str, Any] | None, source: dict[str, Any] | None) -> 
 
 
 def _history(document: dict[str, Any]) -> list[dict[str, Any]]:
-    found = document.get("history")
-    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    entries = document.get("history")
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
 def _place(seq: Any) -> int:

@@ -15,11 +15,11 @@ from reactdb.dialects.couchdb.changes import ChangesFeed, ChangesRequest
 from reactdb.dialects.couchdb.conflicts import ids_in_conflict, in_conflict, resolve
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
-from reactdb.dialects.couchdb.documents import path_shown
+from reactdb.dialects.couchdb.documents import path_of_revisions
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.filters import filter_of
+from reactdb.dialects.couchdb.names import database_name
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS
-from reactdb.dialects.couchdb.spelling import database_name
 from reactdb.dialects.couchdb.trees import parse_rev
 from reactdb.replication.peers import (
     AttachmentBytes,
@@ -68,13 +68,13 @@ class LocalPeer:
     def prepare(self, *, create: bool) -> None:
         if create and self._table not in self._db.table_list():
             self._db.table_create(self._table, primary_key="_id", exist_ok=True)
-        self._must_be_there()
+        self._require_database()
         if self._resolve is not None and not self._has_settled:
             # Existing conflicts; a killed run may have left some.
             self._has_settled = True
             self._settle_all(ids_in_conflict(self._database))
 
-    def _must_be_there(self) -> None:
+    def _require_database(self) -> None:
         """
         Raises:
             CouchError: 404, the database was deleted.
@@ -99,7 +99,7 @@ class LocalPeer:
                 if rows or bell.is_stopped:
                     return ChangesPage(rows, feed.last_seq, feed.pending)
                 if feed.is_finished:
-                    self._must_be_there()
+                    self._require_database()
                 bell.wait()
         finally:
             feed.close()
@@ -115,26 +115,26 @@ class LocalPeer:
         return self._database.revs_diff(revisions)
 
     def leaves(self, missing: Mapping[str, Mapping[str, list[str]]], other: Peer) -> Iterator[Transfer]:
-        for id, said in missing.items():
-            for found in self._database.open_revs(id, said["missing"], revs=True, latest=True):
-                if "ok" in found:
-                    yield self._leaf(found["ok"], said.get("possible_ancestors", []))
+        for id, difference in missing.items():
+            for result in self._database.open_revs(id, difference["missing"], revs=True, latest=True):
+                if "ok" in result:
+                    yield self._leaf(result["ok"], difference.get("possible_ancestors", []))
 
     def _leaf(self, document: dict[str, Any], ancestors: list[str]) -> Transfer:
         # The other side has all attachments up to there.
-        common = path_shown(document["_revisions"]).newest_of(map(parse_rev, ancestors)) or 0
+        common = path_of_revisions(document["_revisions"]).newest_of(map(parse_rev, ancestors)) or 0
         sources = {}
         for name, stub in document.get(ATTACHMENTS, {}).items():
             if isinstance(stub, dict) and stub.get("stub") and stub.get("revpos", 0) > common:
-                found, opened = self._database.attachment(document["_id"], name, document["_rev"])
-                sources[name] = AttachmentBytes(found["length"], _pieces_of(opened))
+                attachment, opened = self._database.attachment(document["_id"], name, document["_rev"])
+                sources[name] = AttachmentBytes(attachment["length"], _pieces_of(opened))
         return Transfer(document, sources)
 
     def has_attachment(self, id: str, revisions: list[str], name: str, stub: Mapping[str, Any]) -> bool:
         if not revisions:
             return False
-        for found in self._database.open_revs(id, revisions):
-            here = found.get("ok", {}).get(ATTACHMENTS, {}).get(name, {})
+        for result in self._database.open_revs(id, revisions):
+            here = result.get("ok", {}).get(ATTACHMENTS, {}).get(name, {})
             if here.get("digest") == stub.get("digest"):
                 return True
         return False
@@ -183,10 +183,10 @@ class LocalPeer:
         attachments = dict(leaf.document.get(ATTACHMENTS, {}))
         with ExitStack() as opened:
             for name in leaf.sources:
-                said = {
+                stub = {
                     key: value for key, value in attachments[name].items() if key not in ("stub", "encoding")
                 }
-                attachments[name] = {**said, "follows": True}
+                attachments[name] = {**stub, "follows": True}
             document = {**leaf.document, ATTACHMENTS: attachments} if attachments else leaf.document
             try:
                 parts = {name: opened.enter_context(source.open()) for name, source in leaf.sources.items()}

@@ -40,8 +40,8 @@ class Subset:
 
     def query(self) -> dict[str, str]:
         """As parameters of `_changes`."""
-        found = self._filter()
-        return found | {"removals": "true"} if self.removals and found else found
+        parameters = self._filter()
+        return parameters | {"removals": "true"} if self.removals and parameters else parameters
 
     def _filter(self) -> dict[str, str]:
         if self.selector is not None:

@@ -17,10 +17,10 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.multipart import Following, RelatedBody
+from reactdb.dialects.couchdb.names import DESIGN, LOCAL
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS
-from reactdb.dialects.couchdb.spelling import DESIGN, LOCAL
 from reactdb.errors import InvalidOption, SyncFailed
-from reactdb.errors import shown as shown_value
+from reactdb.errors import format_value as shown_value
 from reactdb.json import read_plain
 from reactdb.replication.peers import (
     AttachmentBytes,
@@ -95,24 +95,24 @@ class RemotePeer:
     def _url(self, *path: str) -> str:
         return "/".join([self.name, *(_id_in_url(part) for part in path)])
 
-    def _ask(self, method: str, *path: str, body: Any = None, **query: Any) -> Any:
+    def _request(self, method: str, *path: str, body: Any = None, **query: Any) -> Any:
         """The JSON of a response. `body`: a JSON value, or bytes of JSON.
 
         Raises:
             CouchError: The response is an error; httpx.TransportError: there is no response.
         """
         url = self._url(*path) + ("" if path else "/")
-        with self._client.stream(method, url, params=query or None, **_sent(body)) as answer:
-            return _read(answer)
+        with self._client.stream(method, url, params=query or None, **_request_options(body)) as answer:
+            return _read_answer(answer)
 
     def prepare(self, *, create: bool) -> None:
         try:
-            self._ask("GET")
+            self._request("GET")
         except CouchError as error:
             if not (create and error.status == 404):
                 raise
             try:
-                self._ask("PUT")
+                self._request("PUT")
             except CouchError as refusal:
                 # Another client has made it meanwhile.
                 if refusal.status != 412:
@@ -124,7 +124,7 @@ class RemotePeer:
     def changes(self, selection: Subset, since: Any, limit: int) -> ChangesPage:
         body = selection.body()
         return _page(
-            self._ask(
+            self._request(
                 "GET" if body is None else "POST",
                 "_changes",
                 body=body,
@@ -145,16 +145,16 @@ class RemotePeer:
             self._url("_changes"),
             params=query,
             timeout=httpx.Timeout(REQUEST_S, read=SILENCE_S),
-            **_sent(body),
+            **_request_options(body),
         ) as answer:
-            found = bytearray()
+            data = bytearray()
             if answer.is_error:
-                return _page(_read(answer))
-            for piece in _counted(answer, MOST_ANSWER_BYTES):
-                found += piece
+                return _page(_read_answer(answer))
+            for piece in _limit_pieces(answer, MOST_ANSWER_BYTES):
+                data += piece
                 if bell.is_stopped:
                     return ChangesPage([], since)
-        return _page(_decoded(bytes(found)))
+        return _page(_decode(bytes(data)))
 
     def _changes_query(self, selection: Subset, since: Any, limit: int) -> dict[str, str]:
         text = since if isinstance(since, str) else json.dumps(since)
@@ -164,8 +164,8 @@ class RemotePeer:
     # Documents
 
     def missing(self, revisions: Mapping[str, list[str]]) -> dict[str, dict[str, list[str]]]:
-        found: dict[str, dict[str, list[str]]] = self._ask("POST", "_revs_diff", body=revisions)
-        return found
+        differences: dict[str, dict[str, list[str]]] = self._request("POST", "_revs_diff", body=revisions)
+        return differences
 
     def leaves(
         self, missing: Mapping[str, Mapping[str, list[str]]], other: Peer
@@ -186,9 +186,13 @@ class RemotePeer:
         self, missing: Mapping[str, Mapping[str, list[str]]]
     ) -> Iterator[dict[str, Any] | Unreadable]:
         if self._has_bulk_get:
-            asked = [{"id": id, "rev": rev} for id, said in missing.items() for rev in said["missing"]]
+            requests = [
+                {"id": id, "rev": rev} for id, difference in missing.items() for rev in difference["missing"]
+            ]
             try:
-                answer = self._ask("POST", "_bulk_get", body={"docs": asked}, revs="true", latest="true")
+                answer = self._request(
+                    "POST", "_bulk_get", body={"docs": requests}, revs="true", latest="true"
+                )
             except Exception as error:
                 if isinstance(error, CouchError) and error.status in _NOT_THERE:
                     self._has_bulk_get = False
@@ -197,24 +201,26 @@ class RemotePeer:
                 # One of them may be the problem: each is requested alone.
             else:
                 for result in answer["results"]:
-                    yield from _found(result["id"], result["docs"])
+                    yield from _documents_of_rows(result["id"], result["docs"])
                 return
-        for id, said in missing.items():
+        for id, difference in missing.items():
             try:
-                rows = self._ask("GET", id, revs="true", latest="true", open_revs=json.dumps(said["missing"]))
+                rows = self._request(
+                    "GET", id, revs="true", latest="true", open_revs=json.dumps(difference["missing"])
+                )
             except Exception as error:
                 if not _may_be_of_document(error):
                     raise
-                yield from (Unreadable(id, rev, error) for rev in said["missing"])
+                yield from (Unreadable(id, rev, error) for rev in difference["missing"])
             else:
-                yield from _found(id, rows)
+                yield from _documents_of_rows(id, rows)
 
     def _pieces(
         self, document: Mapping[str, Any], name: str
     ) -> Callable[[], AbstractContextManager[Iterator[bytes]]]:
         def read(answer: httpx.Response, most: int) -> Iterator[bytes]:
             try:
-                yield from _counted(answer, most)
+                yield from _limit_pieces(answer, most)
             except Exception as error:
                 if not _may_be_of_document(error):
                     raise
@@ -227,7 +233,7 @@ class RemotePeer:
             try:
                 answer = self._client.send(request, stream=True)
                 if answer.is_error:
-                    _read(answer)
+                    _read_answer(answer)
             except Exception as error:
                 if not _may_be_of_document(error):
                     raise
@@ -263,7 +269,9 @@ class RemotePeer:
         """Send documents together. `batch`: of each the id and its JSON."""
         content = f'{{"new_edits":false,"docs":[{",".join(text for _, text in batch)}]}}'
         try:
-            return [row for row in self._ask("POST", "_bulk_docs", body=content.encode()) if "error" in row]
+            return [
+                row for row in self._request("POST", "_bulk_docs", body=content.encode()) if "error" in row
+            ]
         except CouchError as error:
             if error.status not in _OF_DOCUMENT:
                 raise
@@ -277,7 +285,7 @@ class RemotePeer:
         """Send one document with its attachments after it, piece by piece."""
         following = {name: Following(one.length, _reader(one)) for name, one in leaf.sources.items()}
         document = leaf.document
-        body = RelatedBody(document, following, _encoded)
+        body = RelatedBody(document, following, _encode)
         try:
             with self._client.stream(
                 "PUT",
@@ -290,7 +298,7 @@ class RemotePeer:
                     "Content-Length": str(body.length),
                 },
             ) as answer:
-                _read(answer)
+                _read_answer(answer)
         except CouchError as error:
             if error.status >= 500 or error.status == 401:
                 raise
@@ -302,15 +310,15 @@ class RemotePeer:
 
     def get_local(self, id: str) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = self._ask("GET", id)
-            return found
+            document: dict[str, Any] = self._request("GET", id)
+            return document
         except CouchError as error:
             if error.status != 404:
                 raise
             return None
 
     def put_local(self, document: dict[str, Any]) -> None:
-        self._ask("PUT", document["_id"], body=document)
+        self._request("PUT", document["_id"], body=document)
 
 
 def _parts_of(url: str) -> SplitResult:
@@ -338,29 +346,29 @@ def _id_in_url(id: str) -> str:
     return quote(id, safe="", errors="replace")
 
 
-def _sent(body: Any) -> dict[str, Any]:
+def _request_options(body: Any) -> dict[str, Any]:
     """httpx's arguments for a JSON request with a JSON response; a `body` of None: no body."""
     if body is None:
         return {"headers": {"Accept": "application/json"}}
-    content = body if isinstance(body, bytes) else _encoded(body)
+    content = body if isinstance(body, bytes) else _encode(body)
     return {
         "content": content,
         "headers": {"Accept": "application/json", "Content-Type": "application/json"},
     }
 
 
-def _encoded(value: Any) -> bytes:
+def _encode(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _decoded(text: bytes) -> Any:
+def _decode(text: bytes) -> Any:
     try:
         return read_plain(text)
     except ValueError:
         raise CouchError(502, "bad_gateway", "The other side did not answer in JSON") from None
 
 
-def _counted(answer: httpx.Response, most: int) -> Iterator[bytes]:
+def _limit_pieces(answer: httpx.Response, most: int) -> Iterator[bytes]:
     """The unpacked pieces of a response: a megabyte may become a gigabyte.
 
     Raises:
@@ -375,25 +383,25 @@ def _counted(answer: httpx.Response, most: int) -> Iterator[bytes]:
         yield piece
 
 
-def _read(answer: httpx.Response) -> Any:
+def _read_answer(answer: httpx.Response) -> Any:
     """The JSON of an unread response.
 
     Raises:
         CouchError: It is a refusal, or no JSON, or too long.
     """
-    content = b"".join(_counted(answer, MOST_ANSWER_BYTES))
+    content = b"".join(_limit_pieces(answer, MOST_ANSWER_BYTES))
     if not answer.is_error:
-        return _decoded(content)
+        return _decode(content)
     try:
-        said = read_plain(content)
+        members = read_plain(content)
     except ValueError:
-        said = None
-    if not isinstance(said, dict):
-        said = {}
+        members = None
+    if not isinstance(members, dict):
+        members = {}
     raise CouchError(
         answer.status_code,
-        str(said.get("error", "error")),
-        str(said.get("reason", f"HTTP {answer.status_code}")),
+        str(members.get("error", "error")),
+        str(members.get("reason", f"HTTP {answer.status_code}")),
     )
 
 
@@ -409,7 +417,7 @@ def _page(answer: Any) -> ChangesPage:
     return ChangesPage(answer["results"], answer["last_seq"], answer.get("pending"))
 
 
-def _found(id: str, rows: Iterable[Any]) -> Iterator[dict[str, Any] | Unreadable]:
+def _documents_of_rows(id: str, rows: Iterable[Any]) -> Iterator[dict[str, Any] | Unreadable]:
     """The documents of rows `{"ok"}`, or the reason why a row has none. Documents that are deleted or compacted away by now are
     left out."""
     for row in rows:
@@ -418,10 +426,10 @@ def _found(id: str, rows: Iterable[Any]) -> Iterator[dict[str, Any] | Unreadable
             error = CouchError(500, "bad_document", "The other side sent something else than the document")
             yield row["ok"] if is_one else Unreadable(id, None, error)
         elif row.get("error", {}).get("error") not in (None, "not_found"):
-            said = row["error"]
+            failure = row["error"]
             # Any such error may be temporary.
-            error = CouchError(500, str(said["error"]), str(said.get("reason")))
-            yield Unreadable(id, said.get("rev"), error)
+            error = CouchError(500, str(failure["error"]), str(failure.get("reason")))
+            yield Unreadable(id, failure.get("rev"), error)
 
 
 def _may_be_of_document(error: Exception) -> bool:
@@ -442,7 +450,7 @@ def _with_data(leaf: Transfer) -> dict[str, Any]:
     for name, source in leaf.sources.items():
         with source.open() as pieces:
             data = b64encode(b"".join(pieces)).decode("ascii")
-        for said in ("stub", "length", "encoding", "encoded_length", "digest"):
-            attachments[name].pop(said, None)
+        for member in ("stub", "length", "encoding", "encoded_length", "digest"):
+            attachments[name].pop(member, None)
         attachments[name]["data"] = data
     return {**leaf.document, ATTACHMENTS: attachments}

@@ -3,8 +3,8 @@
     changes of the source -> the revisions that the target lacks -> these, with ancestors -> the target -> checkpoint
 
 After a temporary failure (no connection, a server that is busy or starting) it tries again from the last checkpoint, after 1 s, 2
-s, 4 s and so on up to a minute. A permanent failure (see `hopeless`) ends it, unless it has reached the other side before: then
-an unknown name only means that the network is away.
+s, 4 s and so on up to a minute. A permanent failure (see `advice_if_permanent`) ends it, unless it has reached the other side
+before: then an unknown name only means that the network is away.
 
 A document that the target refuses is counted and skipped. So is a document that the source cannot deliver while it answers other
 requests: at once after a refusal, and after `MOST_READS` attempts if an answer breaks off.
@@ -140,13 +140,13 @@ class Replicator:
                 except Exception as error:
                     self._wait_after(error)
         except SyncFailed as error:
-            self._set(state="failed", error=str(error))
+            self._update_progress(state="failed", error=str(error))
             raise
-        self._set(state="stopped" if self._bell.is_stopped else "complete", error=None)
+        self._update_progress(state="stopped" if self._bell.is_stopped else "complete", error=None)
 
     def task(self, *, live: bool) -> dict[str, Any]:
         """As in `_active_tasks`."""
-        told = self.progress
+        progress = self.progress
         return {
             "type": "replication",
             "replication_id": self._checkpoints.id.removeprefix("_local/"),
@@ -156,14 +156,14 @@ class Replicator:
             "user": None,
             "database": None,
             "doc_id": None,
-            "docs_read": told.docs_read,
-            "docs_written": told.docs_written,
-            "doc_write_failures": told.doc_write_failures,
-            "missing_revisions_found": told.docs_read,
-            "changes_pending": told.pending,
+            "docs_read": progress.docs_read,
+            "docs_written": progress.docs_written,
+            "doc_write_failures": progress.doc_write_failures,
+            "missing_revisions_found": progress.docs_read,
+            "changes_pending": progress.pending,
             "checkpointed_source_seq": self._checkpoints.seq,
-            "source_seq": told.last_seq,
-            "through_seq": told.last_seq,
+            "source_seq": progress.last_seq,
+            "through_seq": progress.last_seq,
         }
 
     def reach(self, peer: Peer, *, create: bool, must_answer: bool) -> None:
@@ -182,14 +182,14 @@ class Replicator:
             except Exception as error:
                 if create and isinstance(error, CouchError) and error.status == 404:
                     return None
-                if not must_answer and is_temporary(error) and not hopeless(error):
+                if not must_answer and is_temporary(error) and not advice_if_permanent(error):
                     return None
                 self._wait_after(error)
 
     def _go_on(self, *, live: bool) -> None:
         self._since = self._checkpoints.read()
         self._is_first = self._since == START
-        self._set(state="active", last_seq=self._since)
+        self._update_progress(state="active", last_seq=self._since)
         due = time.monotonic() + CHECKPOINT_S
         is_caught_up = False
         while not self._bell.is_stopped:
@@ -197,7 +197,7 @@ class Replicator:
             if self._bell.is_stopped:
                 return
             if page.rows:
-                self._set(state="active", error=None)
+                self._update_progress(state="active", error=None)
                 self._copy(page)
             self._since = page.last_seq
             # After an earlier error, it works again.
@@ -209,7 +209,7 @@ class Replicator:
                 # again.
                 self._checkpoints.write(self._since)
                 due = time.monotonic() + CHECKPOINT_S
-            self._set(
+            self._update_progress(
                 state="waiting" if is_caught_up and live else "active",
                 last_seq=page.last_seq,
                 pending=page.pending,
@@ -241,28 +241,28 @@ class Replicator:
         if self._skip_old_deletions and self._is_first:
             deleted = {row["id"] for row in page.rows if row.get("deleted")}
             missing = {
-                id: said
-                for id, said in missing.items()
-                if id not in deleted or said.get("possible_ancestors")
+                id: difference
+                for id, difference in missing.items()
+                if id not in deleted or difference.get("possible_ancestors")
             }
         if not missing:
             return
-        found = list(self._source.leaves(missing, self._target))
-        leaves = [one for one in found if isinstance(one, Transfer)]
+        results = list(self._source.leaves(missing, self._target))
+        leaves = [one for one in results if isinstance(one, Transfer)]
         failures = self._target.write(leaves)
         refused = [one for one in failures if not isinstance(one, Unreadable)]
-        unreadable = [one for one in (*found, *failures) if isinstance(one, Unreadable)]
+        unreadable = [one for one in (*results, *failures) if isinstance(one, Unreadable)]
         read = len(leaves) - (len(failures) - len(refused))
-        self._set(
+        self._update_progress(
             docs_read=self.progress.docs_read + read,
             docs_written=self.progress.docs_written + read - len(refused),
             doc_write_failures=self.progress.doc_write_failures + len(refused),
             errors=(*self.progress.errors, *refused)[-REMEMBERED_ERRORS:],
         )
         if unreadable:
-            self._pass_over(unreadable)
+            self._skip_unreadable(unreadable)
 
-    def _pass_over(self, unreadable: list[Unreadable]) -> None:
+    def _skip_unreadable(self, unreadable: list[Unreadable]) -> None:
         """Count revisions that the source does not deliver.
 
         Raises:
@@ -275,17 +275,17 @@ class Replicator:
         for one in unreadable:
             if is_temporary(one.error) and self._failed_reads[one.id, one.rev] < most:
                 raise one.error
-        told = []
+        rows = []
         for one in unreadable:
             if (one.id, one.rev) not in self._passed_over:
                 self._passed_over.add((one.id, one.rev))
-                told.append({"id": one.id, "rev": one.rev, **_named(one.error)})
+                rows.append({"id": one.id, "rev": one.rev, **_error_members(one.error)})
                 # The other side's message becomes one line of the log.
-                reason = " ".join(said_of(one.error).split())
+                reason = " ".join(describe_error(one.error).split())
                 logger.warning("%r of %s is passed over: %s", one.id, self._source.name, reason)
-        self._set(
-            doc_read_failures=self.progress.doc_read_failures + len(told),
-            errors=(*self.progress.errors, *told)[-REMEMBERED_ERRORS:],
+        self._update_progress(
+            doc_read_failures=self.progress.doc_read_failures + len(rows),
+            errors=(*self.progress.errors, *rows)[-REMEMBERED_ERRORS:],
         )
 
     def _wait_after(self, error: Exception) -> None:
@@ -294,36 +294,38 @@ class Replicator:
         Raises:
             SyncFailed: Another attempt is useless, or this was the last.
         """
-        if not is_temporary(error) or (hopeless(error) and not self._was_reached):
-            raise self._failed(error) from error
+        if not is_temporary(error) or (advice_if_permanent(error) and not self._was_reached):
+            raise self._on_failure(error) from error
         if not self._attempts:
             self._failing_since = time.monotonic()
         self._attempts += 1
         if self._retries is not None and self._attempts > self._retries:
-            raise self._failed(error) from error
+            raise self._on_failure(error) from error
         delay = min(FIRST_DELAY_S * 2 ** (self._attempts - 1), LONGEST_DELAY_S)
-        self._set(state="retrying", error=said_of(error), attempts=self._attempts, retry_s=delay)
+        self._update_progress(
+            state="retrying", error=describe_error(error), attempts=self._attempts, retry_s=delay
+        )
         self._bell.clear()
         if not self._bell.is_stopped:
             self._bell.wait(delay)
 
-    def _failed(self, error: BaseException) -> SyncFailed:
+    def _on_failure(self, error: BaseException) -> SyncFailed:
         there = self._target if self.progress.direction == "push" else self._source
         if isinstance(error, SyncFailed):
             return error
         tried = ""
         if self._attempts > 1:
             tried = f", after {self._attempts} attempts in {time.monotonic() - self._failing_since:.0f} s"
-        return SyncFailed(there.name, said_of(error) + tried + advice_on(error))
+        return SyncFailed(there.name, describe_error(error) + tried + advice_on(error))
 
     def fail_with(self, error: BaseException) -> SyncFailed:
         """Note that `run` has ended with this error, and return it as `SyncFailed`. No callback is called, because a callback may
         have failed."""
-        failed = self._failed(error)
+        failed = self._on_failure(error)
         self.progress = replace(self.progress, state="failed", error=str(failed))
         return failed
 
-    def _set(self, **changed: Any) -> None:
+    def _update_progress(self, **changed: Any) -> None:
         self.progress = replace(self.progress, **changed)
         self._tell(self.progress)
 
@@ -335,21 +337,21 @@ def is_temporary(error: Exception) -> bool:
     return isinstance(error, DatabaseBusy) or _is_of_connection(error)
 
 
-def _named(error: Exception) -> dict[str, str]:
+def _error_members(error: Exception) -> dict[str, str]:
     """An error as rows of failures have it."""
     if isinstance(error, CouchError):
         return {"error": error.error, "reason": error.reason}
-    return {"error": "unreadable", "reason": said_of(error)}
+    return {"error": "unreadable", "reason": describe_error(error)}
 
 
-def said_of(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The error as a sentence."""
     if isinstance(error, CouchError):
         return f"{error.error} ({error.status}): {error.reason}"
     return str(error) or type(error).__name__
 
 
-def hopeless(error: BaseException) -> str:
+def advice_if_permanent(error: BaseException) -> str:
     """The advice for an error of the connection that a new attempt would meet again, "" for any other error."""
     for cause in _causes(error):
         if isinstance(cause, socket.gaierror) and cause.errno in _NO_SUCH_NAME:
@@ -363,8 +365,8 @@ def hopeless(error: BaseException) -> str:
 
 def advice_on(error: BaseException) -> str:
     """The advice for an error, as the end of a sentence."""
-    if found := hopeless(error):
-        return f": {found}"
+    if advice := advice_if_permanent(error):
+        return f": {advice}"
     return "; is a server running there, and is the URL right?" if _is_of_connection(error) else ""
 
 

@@ -115,7 +115,7 @@ class Conversation:
         part: the connection polls again when the client has read it."""
         return b""
 
-    def farewell(self) -> bytes:
+    def last_bytes(self) -> bytes:
         """The last bytes before the server stops: they complete an unfinished answer."""
         return b""
 
@@ -276,15 +276,15 @@ class Connection(asyncio.Protocol):
         if self._job is None:
             self._close_conversation()
         else:
-            # `_done` closes the conversation; it is called also for a job that never began.
+            # `_on_answer` closes the conversation; it is called also for a job that never began.
             self._job.cancel()
 
     def _close_conversation(self) -> None:
         assert self._conversation is not None
         self._job = self._workers.submit(self._conversation.close)
-        self._job.add_done_callback(lambda job: self._on_loop(self._closed, job))
+        self._job.add_done_callback(lambda job: self._on_loop(self._on_conversation_closed, job))
 
-    def _closed(self, job: Future[Any]) -> None:
+    def _on_conversation_closed(self, job: Future[Any]) -> None:
         error = job.exception()
         if error is not None:
             logger.error("a connection could not be closed in order", exc_info=error)
@@ -356,7 +356,7 @@ class Connection(asyncio.Protocol):
             return False
         self._workers.begin_on_loop()
         try:
-            self._used(conversation, conversation.answer(request))
+            self._after_use(conversation, conversation.answer(request))
         finally:
             self._workers.end_on_loop()
         return True
@@ -364,13 +364,13 @@ class Connection(asyncio.Protocol):
     def _poll(self, conversation: Conversation) -> None:
         # The note is removed before the poll: an event in between leaves another note.
         self._is_woken = False
-        self._used(conversation, conversation.poll())
+        self._after_use(conversation, conversation.poll())
 
     def _in_thread(self, function: Callable[..., bytes], *arguments: Any) -> None:
         self._job = self._workers.submit(function, *arguments)
-        self._job.add_done_callback(lambda job: self._on_loop(self._done, job))
+        self._job.add_done_callback(lambda job: self._on_loop(self._on_answer, job))
 
-    def _done(self, job: Future[bytes]) -> None:
+    def _on_answer(self, job: Future[bytes]) -> None:
         """On the loop, when a thread has executed a request."""
         self._job = None
         conversation = self._conversation
@@ -382,14 +382,14 @@ class Connection(asyncio.Protocol):
             # The client is gone, but the transport has not sent all written bytes.
             return
         try:
-            self._used(conversation, job.result())
+            self._after_use(conversation, job.result())
         except LastAnswer as last:
             self._end(last.data)
         except Exception:
             self._break_off()
         self.advance()
 
-    def _used(self, conversation: Conversation, data: bytes) -> None:
+    def _after_use(self, conversation: Conversation, data: bytes) -> None:
         """Every use of the conversation ends here: send its bytes, and note the next moment at which it has something to send
         without a request. Any use may change that moment, so it is read again each time."""
         if data:
@@ -416,7 +416,7 @@ class Connection(asyncio.Protocol):
             return
         if not self._is_stranger:
             self._is_stranger = True
-            self._places.estrange(self)
+            self._places.demote(self)
             self._set_timer("handshake", self._limits.handshake_s, self.abort)
         elif has_answered and conversation.may_stay_outside:
             self._set_timer("handshake", self._limits.handshake_s, self.abort)
@@ -435,7 +435,7 @@ class Connection(asyncio.Protocol):
     def _await_more(self, conversation: Conversation) -> None:
         """Nothing can be done until more bytes arrive, or `wake` is called."""
         if self._is_stopping:
-            self._end(conversation.farewell())
+            self._end(conversation.last_bytes())
             return
         self._needs_bytes = not conversation.is_answering
         if self._is_reading_paused and self._needs_bytes:

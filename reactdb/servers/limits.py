@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Final
 
-from reactdb.errors import InvalidOption, shown
+from reactdb.errors import InvalidOption, format_value
 
 __all__ = ["Limits"]
 
@@ -62,4 +62,4 @@ class Limits:
             is_number = isinstance(value, allowed) and not isinstance(value, bool) and 0 <= value < 2**62
             if not is_number or (value == 0 and field.name not in MAY_BE_ZERO):
                 least = "0 or more" if field.name in MAY_BE_ZERO else "above 0"
-                raise InvalidOption(f"the limit {field.name} is a number {least}, not {shown(value)}")
+                raise InvalidOption(f"the limit {field.name} is a number {least}, not {format_value(value)}")

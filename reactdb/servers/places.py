@@ -77,7 +77,7 @@ class Places:
             self.leave(one)
             self._known.add(one)
 
-    def estrange(self, one: Occupant) -> None:
+    def demote(self, one: Occupant) -> None:
         if self._is_here(one):
             self.leave(one)
             self._strangers[one] = None

@@ -96,10 +96,10 @@ def same_text(one: str, other: str) -> bool:
 
 def read_fields(text: str) -> dict[str, str]:
     """`a=1,b=2` as a dict."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if not equals:
             raise ScramFailed("Invalid encoding")
-        found[name] = value
-    return found
+        fields[name] = value
+    return fields

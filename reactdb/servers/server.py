@@ -19,8 +19,8 @@ from typing import Self
 
 from reactdb.servers.connection import Connection, Conversation
 from reactdb.servers.limits import Limits
-from reactdb.servers.listening import BACKLOG, as_cannot_listen, check_path
 from reactdb.servers.places import Places
+from reactdb.servers.sockets import BACKLOG, as_cannot_listen, check_path
 from reactdb.servers.workers import Workers
 
 __all__ = ["Server", "in_thread"]
@@ -86,10 +86,10 @@ class Server:
         if self.path is not None:
             check_path(self.path)
             with as_cannot_listen(f"the socket {self.path}", self.path):
-                self._listening = await loop.create_unix_server(self._accepted, self.path, backlog=BACKLOG)
+                self._listening = await loop.create_unix_server(self._accept, self.path, backlog=BACKLOG)
             return
         with as_cannot_listen(f"port {self.port} on {self.host}", self.host, self.port):
-            self._listening = await loop.create_server(self._accepted, self.host, self.port, backlog=BACKLOG)
+            self._listening = await loop.create_server(self._accept, self.host, self.port, backlog=BACKLOG)
         self.host, self.port = self._listening.sockets[0].getsockname()[:2]
 
     async def close(self) -> None:
@@ -134,7 +134,7 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _accepted(self) -> asyncio.Protocol:
+    def _accept(self) -> asyncio.Protocol:
         connection = Connection(
             self.converse, self.workers, self.limits, self._places, self._forget, self.tls
         )

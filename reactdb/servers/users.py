@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from reactdb.errors import InvalidOption, ReactDBError, shown
+from reactdb.errors import InvalidOption, ReactDBError, format_value
 
 __all__ = ["Credentials", "User", "hmac_sha256"]
 
@@ -66,7 +66,7 @@ class User:
             if not isinstance(text, str) or len(text) > MAX_TEXT_CHARACTERS or not is_utf8(text):
                 raise InvalidOption(f"{what} is a text of at most {MAX_TEXT_CHARACTERS:,} characters")
         salt = secrets.token_bytes(SALT_BYTES)
-        return cls(name, iterations, salt, *derived(password, salt, iterations))
+        return cls(name, iterations, salt, *derive_keys(password, salt, iterations))
 
     def line(self) -> str:
         """The user as a line of a file.
@@ -77,7 +77,7 @@ class User:
         if not self.name or self.name[0] in "# " or ":" in self.name or not self.name.isprintable():
             raise InvalidOption(
                 "a user's name in a file is not empty, begins with no `#` or space and has no `:`, "
-                f"unlike {shown(self.name)}"
+                f"unlike {format_value(self.name)}"
             )
         salt, stored, server = (
             b64encode(part).decode() for part in (self.salt, self.stored_key, self.server_key)
@@ -123,13 +123,13 @@ class Credentials:
         Raises:
             InvalidOption: The file cannot be read, or has no users, or a wrong line; the error names the file and the line.
         """
-        found = read_users(Path(path))
-        if not found:
+        users = read_users(Path(path))
+        if not users:
             raise InvalidOption(
                 f"the file of users {path} has no users; add one with `python -m reactdb.servers.users {path} NAME`"
             )
         credentials = cls.__new__(cls)
-        credentials._keep(list(found.values()))
+        credentials._keep(list(users.values()))
         credentials.has_password = True
         return credentials
 
@@ -164,21 +164,21 @@ class Credentials:
         if self.was_right(name, password):
             return True
         user = self.find(name)
-        stored_key, _ = derived(password, user.salt, user.iterations)
+        stored_key, _ = derive_keys(password, user.salt, user.iterations)
         if not hmac.compare_digest(stored_key, user.stored_key):
             return False
-        self._verified[self._place(name)] = self._kept(password)
+        self._verified[self._place(name)] = self._cache_key(password)
         return True
 
     def was_right(self, name: str, password: str) -> bool:
         """Whether `is_right` has found this password to be the user's before. It takes some microseconds."""
-        return hmac.compare_digest(self._verified.get(self._place(name), b""), self._kept(password))
+        return hmac.compare_digest(self._verified.get(self._place(name), b""), self._cache_key(password))
 
-    def _kept(self, password: str) -> bytes:
+    def _cache_key(self, password: str) -> bytes:
         return hmac_sha256(self._session_key, password.encode("utf-8", "replace"))
 
 
-def derived(password: str, salt: bytes, iterations: int) -> tuple[bytes, bytes]:
+def derive_keys(password: str, salt: bytes, iterations: int) -> tuple[bytes, bytes]:
     """(the key for checking a client's proof, the key for the server's own proof)."""
     salted = hashlib.pbkdf2_hmac("sha256", password.encode("utf-8", "replace"), salt, iterations)
     client_key = hmac_sha256(salted, b"Client Key")
@@ -212,7 +212,7 @@ def read_users(path: Path) -> dict[str, User]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidOption(f"the file of users {path} cannot be read: {reason}") from None
-    found: dict[str, User] = {}
+    users: dict[str, User] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -223,10 +223,10 @@ def read_users(path: Path) -> dict[str, User]:
             raise InvalidOption(
                 f"line {number} of the file of users {path} is not in the form that `python -m reactdb.servers.users` writes"
             ) from None
-        if user.name in found:
+        if user.name in users:
             raise InvalidOption(f"line {number} of the file of users {path} names {user.name} again")
-        found[user.name] = user
-    return found
+        users[user.name] = user
+    return users
 
 
 def write_user(path: Path, user: User) -> bool:
@@ -262,7 +262,7 @@ def write_user(path: Path, user: User) -> bool:
     return not places
 
 
-def asked_password(name: str) -> str:
+def read_password(name: str) -> str:
     """The password from the terminal, asked twice, or else the first line of standard input."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
@@ -285,7 +285,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("name")
     given = parser.parse_args(arguments)
     try:
-        password = asked_password(given.name)
+        password = read_password(given.name)
         if not password:
             raise InvalidOption("the password is empty; nothing was written")
         is_new = write_user(given.file, User.of(given.name, password))

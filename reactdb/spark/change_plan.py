@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from reactdb.errors import HistoryLost, TableNotFound
-from reactdb.spark.fleet import range_of, seen
+from reactdb.spark.fleet import open_snapshot, range_of
 from reactdb.spark.options import Instant, Options, Version
-from reactdb.spark.partitions import ChangeSlice, Split, cut, packed, piece_bytes
+from reactdb.spark.partitions import ChangeSlice, Split, pack_slices, piece_bytes, split_slice
 from reactdb.store import exports
 from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
@@ -23,18 +23,18 @@ def change_slices(options: Options, pins: Iterable[Pin]) -> list[ChangeSlice]:
         HistoryLost: Compaction has removed some of them, and `failOnDataLoss` is not false.
         TableNotFound: No file has, or had, the table.
     """
-    found = []
+    slices = []
     is_known = options.table is None
     for pin in pins:
-        with seen(pin.path, options) as snapshot:
-            is_known = is_known or bool(exports.tables_named(snapshot, str(options.table)))
+        with open_snapshot(pin.path, options) as snapshot:
+            is_known = is_known or bool(exports.find_table_ids(snapshot, str(options.table)))
             since, until = since_of(options, pin, snapshot), until_of(options, pin, snapshot)
         part = slice_of(pin, since, until)
         if part is not None:
-            found.append(part)
+            slices.append(part)
     if not is_known:
         raise TableNotFound(str(options.table))
-    return found
+    return slices
 
 
 def slice_of(pin: Pin, since: int, until: int) -> ChangeSlice | None:
@@ -58,13 +58,13 @@ def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     if isinstance(start, Instant):
         # This rounds up to the first millisecond that is not before the instant.
         time_ms = -(-start.microseconds // 1000)
-        since = exports.newest_at(snapshot, time_ms - 1)
+        since = exports.find_newest_seq(snapshot, time_ms - 1)
         first = exports.time_of(snapshot, pin.oldest + 1)
         is_lost = since <= pin.oldest > 0 and (first is None or time_ms < first)
         since, wanted = max(since, pin.oldest), pin.oldest - 1
     else:
         since = (
-            exports.first_of_commit(snapshot, start.commit) if isinstance(start, Version) else max(start, 1)
+            exports.find_commit_start(snapshot, start.commit) if isinstance(start, Version) else max(start, 1)
         ) - 1
         is_lost, wanted = since < pin.oldest, since
         if isinstance(start, Version) and start.commit <= pin.oldest:
@@ -84,14 +84,14 @@ def until_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     if end is None:
         return pin.seq
     if isinstance(end, Instant):
-        return min(pin.seq, exports.newest_at(snapshot, end.microseconds // 1000))
+        return min(pin.seq, exports.find_newest_seq(snapshot, end.microseconds // 1000))
     if isinstance(end, Version):
         # The read goes to the end of this commit.
-        return min(pin.seq, exports.first_of_commit(snapshot, end.commit + 1) - 1)
+        return min(pin.seq, exports.find_commit_start(snapshot, end.commit + 1) - 1)
     return min(pin.seq, end)
 
 
 def splits_of(options: Options, slices: Sequence[ChangeSlice]) -> list[Split]:
     """Slices as partitions of about `partitionBytes`."""
     most = piece_bytes(options, sum(part.weight_bytes for part in slices))
-    return packed((piece for part in slices for piece in cut(part, most)), most)
+    return pack_slices((piece for part in slices for piece in split_slice(part, most)), most)

@@ -18,9 +18,9 @@ from pyspark.sql import types as spark
 
 from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import InvalidOption
-from reactdb.spark.columns import Column, arrow_schema, check_type, column_for, moments, words
-from reactdb.spark.documents import DocumentColumn, Rows, finished, value_array, without_collector
-from reactdb.spark.fleet import opened
+from reactdb.spark.columns import Column, arrow_schema, check_type, column_for, moments, texts_by_index
+from reactdb.spark.documents import DocumentColumn, Rows, finish_batch, value_array, without_collector
+from reactdb.spark.fleet import open_file
 from reactdb.spark.keys import key_values, texts
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import ChangeSlice
@@ -100,7 +100,7 @@ class ChangeRows:
             yield from self._slice(part)
 
     def _slice(self, part: ChangeSlice) -> Iterator[Any]:
-        with opened(part.path, self.options) as engine:
+        with open_file(part.path, self.options) as engine:
             position = part.since
             is_first = True
             while position < part.until:
@@ -112,17 +112,17 @@ class ChangeRows:
                         names = {info.id: info.name for info in snapshot.catalogue.by_id.values()}
                         ids = None
                         if self.options.table is not None:
-                            ids = exports.tables_named(snapshot, self.options.table)
+                            ids = exports.find_table_ids(snapshot, self.options.table)
                             if not ids:
                                 return
-                        found, position = exports.changes(
+                        page, position = exports.changes(
                             snapshot,
                             position,
                             part.until,
                             table_ids=ids,
                             with_old=self.with_old,
                         )
-                    made = None if found is None else self.batch(found, names, part.path)
+                    made = None if page is None else self.batch(page, names, part.path)
                 if made is not None:
                     yield made
 
@@ -132,7 +132,7 @@ class ChangeRows:
         if self._columns is not None:
             return self._delta(page, self._columns)
         arrays = [fill(page) for fill in self._fills]
-        return finished(arrays, self.arrow, page.rows, self._corrupt, self.mode)
+        return finish_batch(arrays, self.arrow, page.rows, self._corrupt, self.mode)
 
     # -----------------------------------------------------------------------------------------------------------
     # Columns
@@ -145,7 +145,7 @@ class ChangeRows:
             return lambda page: pa.repeat(page.path, len(page.columns.seqs))
         if name == options.corrupt_column:
             check_type(field, spark.StringType)
-            # `finished` fills it when all others are done.
+            # `finish_batch` fills it when all others are done.
             return lambda page: None
         images = IMAGES[options.shape]
         if name in images:
@@ -161,9 +161,9 @@ class ChangeRows:
             is_text = type_ == spark.StringType()
 
             def fill_keys(page: ChangePage) -> Any:
-                found = texts(page.columns.keys) if is_text else None
-                if found is not None:
-                    return found
+                keys = texts(page.columns.keys) if is_text else None
+                if keys is not None:
+                    return keys
                 return value_array("key", key_column, page.key_values(), self.mode, page.rows, page.describe)
 
             return fill_keys
@@ -172,7 +172,7 @@ class ChangeRows:
                 f"changes have no column {name}; there are {', '.join((*CHANGE_COLUMNS[options.shape], 'key', *images))}, "
                 f"{options.source_column} and {options.corrupt_column}"
             )
-        return _fixed(field, options.shape)
+        return _fixed_column(field, options.shape)
 
     # -----------------------------------------------------------------------------------------------------------
     # Delta's shape has a row per image
@@ -219,7 +219,7 @@ class ChangeRows:
             if name in made:
                 arrays.append(made[name])
             elif name == "_change_type":
-                arrays.append(words(types, DELTA_TYPES))
+                arrays.append(texts_by_index(types, DELTA_TYPES))
             elif name == "_commit_version":
                 commits = pa.array(list(map(sub, columns.seqs, columns.steps)), pa.int64())
                 arrays.append(commits.take(take))
@@ -232,10 +232,10 @@ class ChangeRows:
                 arrays.append(value_array(name, column_for(field.dataType), keys, self.mode, rows, describe))
             else:
                 arrays.append(None)
-        return finished(arrays, self.arrow, rows, self._corrupt, self.mode)
+        return finish_batch(arrays, self.arrow, rows, self._corrupt, self.mode)
 
 
-def _fixed(field: spark.StructField, shape: str) -> Fill:
+def _fixed_column(field: spark.StructField, shape: str) -> Fill:
     """The function that fills a column that is independent of the documents' fields."""
     name = field.name
     if name == "ts":
@@ -248,7 +248,7 @@ def _fixed(field: spark.StructField, shape: str) -> Fill:
         if name == "origin":
             return lambda page: pa.array(page.columns.origins, pa.string())
         ops = KINDS if shape == "reactdb" else DEBEZIUM_OPS
-        return lambda page: words(page.columns.kinds, ops)
+        return lambda page: texts_by_index(page.columns.kinds, ops)
     column: Column = column_for(field.dataType)
     is_long = field.dataType == spark.LongType()
     if name == "seq":
@@ -279,4 +279,4 @@ def _tables(page: ChangePage) -> Any:
     known = list(dict.fromkeys(ids))
     names = [page.names.get(number, f"#{number}") for number in known]
     place = {number: index for index, number in enumerate(known)}
-    return words(list(map(place.__getitem__, ids)), names)
+    return texts_by_index(list(map(place.__getitem__, ids)), names)

@@ -38,7 +38,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
-from reactdb.errors import InvalidOption, shown
+from reactdb.errors import InvalidOption, format_value
 from reactdb.json import plain_text
 from reactdb.spark.variant import variant_of
 from reactdb.values.value_types import is_registered
@@ -80,7 +80,7 @@ class Column:
         """
         raise NotImplementedError
 
-    def patched(self, value: Any) -> Any:
+    def without_misfits(self, value: Any) -> Any:
         """The value, with null in place of everything in it that does not fit."""
         try:
             self.convert([value])
@@ -88,11 +88,11 @@ class Column:
             return None
         return value
 
-    def refused(self, values: Sequence[Any], is_taken: Callable[[Any], bool]) -> Misfit:
+    def misfit_of(self, values: Sequence[Any], is_taken: Callable[[Any], bool]) -> Misfit:
         """The misfit for the first value that is not taken."""
         for value in values:
             if not is_taken(value):
-                return Misfit(f"{shown(value, 80)} is not {self.name}")
+                return Misfit(f"{format_value(value, 80)} is not {self.name}")
         return Misfit(f"a value is not {self.name}")
 
     def kinds_of(self, values: Sequence[Any], taken: frozenset[type] | None = None) -> set[type]:
@@ -103,7 +103,7 @@ class Column:
         """
         kinds = set(map(type, values))
         if taken is not None and not kinds <= taken:
-            raise self.refused(values, lambda value: type(value) in taken)
+            raise self.misfit_of(values, lambda value: type(value) in taken)
         if NONE in kinds and not self.nullable:
             raise Misfit(f"null, and {self.name} may not be null here")
         return kinds
@@ -121,9 +121,9 @@ class Scalar(Column):
         try:
             return pa.array(values, self.arrow)
         except (pa.ArrowException, OverflowError, ValueError):
-            raise self.refused(values, self._is_held) from None
+            raise self.misfit_of(values, self._fits) from None
 
-    def _is_held(self, value: Any) -> bool:
+    def _fits(self, value: Any) -> bool:
         try:
             pa.array([value], self.arrow)
         except (pa.ArrowException, OverflowError, ValueError):
@@ -142,7 +142,7 @@ class Float(Scalar):
         if not back.fill_null(0).equals(exact.fill_null(0)):
             for value, kept in zip(values, back.to_pylist(), strict=True):
                 if value is not None and value == value and float(value) != kept:
-                    raise Misfit(f"{shown(value)} is not exactly a {self.name}")
+                    raise Misfit(f"{format_value(value)} is not exactly a {self.name}")
         self.kinds_of(values)
         return made
 
@@ -171,8 +171,8 @@ class Text(Column):
     def convert(self, values: Sequence[Any]) -> Any:
         kinds = self.kinds_of(values)
         if not kinds <= _TEXTS:
-            if self.is_strict and not all(map(_is_said_as_text, kinds)):
-                raise self.refused(values, lambda value: _is_said_as_text(type(value)))
+            if self.is_strict and not all(map(_is_written_as_text, kinds)):
+                raise self.misfit_of(values, lambda value: _is_written_as_text(type(value)))
             values = [value if value is None or type(value) is str else plain_text(value) for value in values]
         return pa.array(values, self.arrow)
 
@@ -226,7 +226,7 @@ class Struct(Column):
         if NONE not in self.kinds_of(values, _STRUCTS):
             return pa.StructArray.from_arrays(self.arrays(values), fields=list(self.arrow))
         present = [value for value in values if value is not None]
-        return placed(
+        return insert_nulls(
             pa.StructArray.from_arrays(self.arrays(present), fields=list(self.arrow))
             if present
             else pa.array([], self.arrow),
@@ -254,14 +254,14 @@ class Struct(Column):
         for document in documents:
             for name in document:
                 if name not in self._known:
-                    return Misfit(f"a field {shown(name)} that is not in the schema")
+                    return Misfit(f"a field {format_value(name)} that is not in the schema")
         return Misfit("a field that is not in the schema")
 
-    def patched(self, value: Any) -> Any:
+    def without_misfits(self, value: Any) -> Any:
         if type(value) is not dict:
             return None
         return {
-            name: child.patched(value.get(name))
+            name: child.without_misfits(value.get(name))
             for name, child in zip(self.names, self.children, strict=True)
         }
 
@@ -316,7 +316,7 @@ class Void(Column):
 
     def convert(self, values: Sequence[Any]) -> Any:
         if any(value is not None for value in values):
-            raise self.refused(values, lambda value: value is None)
+            raise self.misfit_of(values, lambda value: value is None)
         return pa.nulls(len(values), self.arrow)
 
 
@@ -338,7 +338,7 @@ def nulls_of(values: Sequence[Any]) -> Any:
     return pa.array([value is None for value in values], pa.bool_())
 
 
-def placed(array: Any, values: Sequence[Any]) -> Any:
+def insert_nulls(array: Any, values: Sequence[Any]) -> Any:
     """An array of all values, with nulls in place of None; `array` has the others."""
     if len(array) == len(values):
         return array
@@ -361,7 +361,7 @@ _TEXTS = frozenset((str, NONE))
 _SAID_AS_TEXT = frozenset((str, UUID, time, NONE))
 
 
-def _is_said_as_text(kind: type) -> bool:
+def _is_written_as_text(kind: type) -> bool:
     return kind in _SAID_AS_TEXT or is_registered(kind)
 
 
@@ -421,7 +421,7 @@ def arrow_schema(schema: spark.StructType) -> Any:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def words(numbers: Sequence[int], names: Sequence[str]) -> Any:
+def texts_by_index(numbers: Sequence[int], names: Sequence[str]) -> Any:
     """An array of texts, given as indexes into `names`."""
     if numbers and numbers.count(numbers[0]) == len(numbers):
         return pa.repeat(names[numbers[0]], len(numbers))
@@ -450,7 +450,7 @@ __all__ = [
     "arrow_schema",
     "check_type",
     "column_for",
+    "insert_nulls",
     "moments",
-    "placed",
-    "words",
+    "texts_by_index",
 ]

@@ -26,7 +26,7 @@ from pyspark.sql import types as spark
 
 from reactdb.errors import InvalidOption, SchemaMismatch
 from reactdb.json import dumps_plain
-from reactdb.spark.columns import Column, Misfit, Struct, column_for, placed
+from reactdb.spark.columns import Column, Misfit, Struct, column_for, insert_nulls
 from reactdb.spark.options import Options
 from reactdb.values.codec import decode
 from reactdb.values.extension_types import read_extension
@@ -48,16 +48,16 @@ def decode_many(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
         CorruptDatabase: Some of the bytes are not a document's.
     """
     try:
-        found = _decode(joined(bodies))
-        if set(map(type, found)) <= {dict}:
-            return found  # type: ignore[no-any-return]
+        documents = _decode(join_bodies(bodies))
+        if set(map(type, documents)) <= {dict}:
+            return documents  # type: ignore[no-any-return]
     except Exception:
         pass
     # A document is wrong, and decoding them one by one raises the right error.
     return [decode(body) for body in bodies]
 
 
-def joined(bodies: Sequence[bytes]) -> bytes:
+def join_bodies(bodies: Sequence[bytes]) -> bytes:
     """The encoded documents as one encoded array."""
     return b"".join((ARRAY_32, len(bodies).to_bytes(4, "big"), *bodies))
 
@@ -84,7 +84,7 @@ def column_decoder(
     ).decode
 
     def columns(bodies: Sequence[bytes]) -> list[Sequence[Any]]:
-        return list(zip(*map(astuple, decode_rows(joined(bodies))), strict=True))
+        return list(zip(*map(astuple, decode_rows(join_bodies(bodies))), strict=True))
 
     return columns
 
@@ -193,8 +193,8 @@ class DocumentColumn:
             made = pa.array(list(map(dumps_plain, decode_many(present))), self.column.arrow)
         else:
             numbers = [number for number, body in enumerate(bodies) if body is not None]
-            made = self._joined(self._arrays(present, numbers, rows, describe))
-        return placed(made, bodies)
+            made = self._combine(self._arrays(present, numbers, rows, describe))
+        return insert_nulls(made, bodies)
 
     def arrays(self, bodies: Sequence[bytes], rows: Rows, describe: Callable[[int], str]) -> list[Any]:
         """An array for each field of the documents."""
@@ -214,33 +214,33 @@ class DocumentColumn:
             if self._columns is not None:
                 return self._quick_arrays(part)
             try:
-                return self._made(decode_many(part))
+                return self._make_arrays(decode_many(part))
             except Misfit:
                 return None
 
         def mended(place: int, body: bytes) -> Any:
             (document,) = decode_many([body])
             try:
-                self._made([document])
+                self._make_arrays([document])
             except Misfit as misfit:
                 reason = str(misfit)
                 if self.mode == "FAILFAST":
                     reason = f"{self.name}: {reason}" if self.name else reason
                     raise SchemaMismatch(describe(numbers[place]), reason) from None
                 rows.add(numbers[place], self.name or "document", document, reason)
-                return self.column.patched(document)
+                return self.column.without_misfits(document)
             return document
 
-        return fitted(bodies, attempt, mended, self._made)
+        return fit_arrays(bodies, attempt, mended, self._make_arrays)
 
-    def _made(self, documents: Sequence[Any]) -> list[Any]:
+    def _make_arrays(self, documents: Sequence[Any]) -> list[Any]:
         """The arrays of decoded documents: for a STRUCT an array per field, otherwise the column's array."""
         column = self.column
         if isinstance(column, Struct) and column.names:
             return column.arrays(documents)
         return [column.convert(documents)]
 
-    def _joined(self, arrays: list[Any]) -> Any:
+    def _combine(self, arrays: list[Any]) -> Any:
         """The array of the column."""
         if isinstance(self.column, Struct) and self.column.names:
             return pa.StructArray.from_arrays(arrays, fields=list(self.column.arrow))
@@ -264,7 +264,7 @@ class DocumentColumn:
             return None
 
 
-def fitted(
+def fit_arrays(
     values: Sequence[Value],
     attempt: Callable[[Sequence[Value]], list[Any] | None],
     mended: Callable[[int, Value], Any],
@@ -289,8 +289,12 @@ def fitted(
             for start in range(0, len(part), size):
                 yield from pieces(first + start, part[start : start + size])
 
-    found = list(pieces(0, values))
-    return found[0] if len(found) == 1 else [pa.concat_arrays(arrays) for arrays in zip(*found, strict=True)]
+    arrays_by_piece = list(pieces(0, values))
+    return (
+        arrays_by_piece[0]
+        if len(arrays_by_piece) == 1
+        else [pa.concat_arrays(arrays) for arrays in zip(*arrays_by_piece, strict=True)]
+    )
 
 
 def value_array(
@@ -314,7 +318,7 @@ def value_array(
             return None
         return value
 
-    (made,) = fitted(values, attempt, mended, lambda part: [column.convert(part)])
+    (made,) = fit_arrays(values, attempt, mended, lambda part: [column.convert(part)])
     return made
 
 
@@ -325,7 +329,7 @@ def misfit_text(name: str, document: Any, reason: str, before: str | None) -> st
     return before[:-1] + "," + dumps_plain({name: document})[1:]
 
 
-def finished(arrays: list[Any], schema: Any, rows: Rows, corrupt: int | None, mode: str) -> Any:
+def finish_batch(arrays: list[Any], schema: Any, rows: Rows, corrupt: int | None, mode: str) -> Any:
     """The batch of these arrays; depending on the mode, the column for misfits is filled, or rows with misfits are left out."""
     if corrupt is not None:
         is_told = mode == "PERMISSIVE" and rows.reasons

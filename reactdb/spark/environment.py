@@ -43,15 +43,15 @@ def check(*, with_java: bool = True) -> None:
 def check_package(name: str, oldest: tuple[int, ...], next_: tuple[int, ...] | None) -> None:
     """Check that a package is installed in a version from `oldest` to before `next_`."""
     try:
-        found = version(name)
+        installed = version(name)
     except PackageNotFoundError:
         raise SparkUnavailable(f"{name} is not installed: {INSTALL}") from None
-    number = tuple(map(int, re.findall(r"\d+", found)[:3]))
+    number = tuple(map(int, re.findall(r"\d+", installed)[:3]))
     if number < oldest or (next_ is not None and number >= next_):
         wanted = f"{'.'.join(map(str, oldest))} or newer" + (
             f", before {'.'.join(map(str, next_))}" if next_ is not None else ""
         )
-        raise SparkUnavailable(f"{name} {found} does not do, {wanted} is needed: {INSTALL}")
+        raise SparkUnavailable(f"{name} {installed} does not do, {wanted} is needed: {INSTALL}")
 
 
 def check_java() -> None:
@@ -91,8 +91,8 @@ def java_version(java: str) -> int | None:
         except (OSError, subprocess.SubprocessError):
             return None
         text = done.stderr + done.stdout
-    found = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)
-    return None if found is None else int(found[1])
+    match = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)
+    return None if match is None else int(match[1])
 
 
 def set_interpreter() -> None:

@@ -37,9 +37,9 @@ def files_of(options: Options) -> list[str]:
         return [os.path.abspath(plain_path(path)) for path, _, _ in options.ranges]
     if not options.paths:
         raise InvalidOption("no path: give load() a file, a folder, a glob or a list of those")
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for given in options.paths:
-        files = sorted(_expanded(plain_path(given), options))
+        files = sorted(_expand(plain_path(given), options))
         if not files:
             raise CannotOpen(
                 os.path.abspath(plain_path(given)),
@@ -47,8 +47,8 @@ def files_of(options: Options) -> list[str]:
                 if os.path.isdir(plain_path(given))
                 else "no file matches it",
             )
-        found.update(dict.fromkeys(files))
-    return list(found)
+        paths.update(dict.fromkeys(files))
+    return list(paths)
 
 
 def plain_path(path: str) -> str:
@@ -66,7 +66,7 @@ def plain_path(path: str) -> str:
     return path
 
 
-def _expanded(path: str, options: Options) -> Iterator[str]:
+def _expand(path: str, options: Options) -> Iterator[str]:
     path = os.path.abspath(path)
     if os.path.isdir(path):
         for folder, folders, names in os.walk(path):
@@ -87,7 +87,7 @@ def range_of(options: Options, pin: Pin) -> tuple[int, int]:
     return next((since, until) for path, since, until in options.ranges if os.path.realpath(path) == pin.path)
 
 
-def pinned(options: Options) -> list[Pin]:
+def pin_files(options: Options) -> list[Pin]:
     """Each file of the fleet as it is now.
 
     Raises:
@@ -98,19 +98,21 @@ def pinned(options: Options) -> list[Pin]:
 
 def pin_of(path: str, options: Options) -> Pin:
     """The present state of one file."""
-    with opened(path, options) as engine:
+    with open_file(path, options) as engine:
         return exports.pin(engine)
 
 
-def opened(path: str, options: Options) -> AbstractContextManager[Engine]:
+def open_file(path: str, options: Options) -> AbstractContextManager[Engine]:
     """A file, opened for reading only, with the options' timeout."""
-    return exports.opened(path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network)
+    return exports.open_to_read(
+        path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network
+    )
 
 
 @contextmanager
-def seen(path: str, options: Options) -> Iterator[Snapshot]:
+def open_snapshot(path: str, options: Options) -> Iterator[Snapshot]:
     """A snapshot of a file."""
-    with opened(path, options) as engine, engine.snapshot() as snapshot:
+    with open_file(path, options) as engine, engine.snapshot() as snapshot:
         yield snapshot
 
 

@@ -25,7 +25,7 @@ _idle: dict[tuple[Any, ...], tuple[Database, threading.Timer]] = {}
 
 
 @contextmanager
-def lingering(path: str, **options: Any) -> Iterator[Database]:
+def open_lingering(path: str, **options: Any) -> Iterator[Database]:
     """A handle of `reactdb.connect` that stays open for `LINGERS_S` after its use."""
     name = (path, *sorted(options.items()))
     with _lock:

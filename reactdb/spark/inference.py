@@ -135,7 +135,7 @@ class Inference:
         return self._fields(self._seen, "")
 
     def _fields(self, seen: Seen, path: str) -> list[spark.StructField]:
-        found = []
+        fields = []
         for name, inner in seen.fields.items():
             before = len(self.conflicts)
             type_ = self._type(inner, f"{path}{name}")
@@ -144,8 +144,8 @@ class Inference:
                 metadata = {"reactdb.conflict": ", ".join(self.conflicts[-1].kinds), ANYTHING: True}
             elif is_unseen(inner):
                 metadata = {ANYTHING: True}
-            found.append(spark.StructField(name, type_, True, metadata))
-        return found
+            fields.append(spark.StructField(name, type_, True, metadata))
+        return fields
 
     def _type(self, seen: Seen, path: str) -> spark.DataType:
         kinds = frozenset(seen.kinds)

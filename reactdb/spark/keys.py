@@ -49,8 +49,8 @@ def texts(keys: Sequence[bytes]) -> Any:
     """The primary keys of these bytes as an array of strings; None if a key is not a string, or contains a zero."""
     if set(map(_tag_of, keys)) != {STRING}:
         return None
-    found = pa.array(keys, pa.binary())
-    if pc.any(pc.match_substring(found, ZERO)).as_py():
+    encoded = pa.array(keys, pa.binary())
+    if pc.any(pc.match_substring(encoded, ZERO)).as_py():
         return None
     # The text is between the tag and the two bytes at the end. The cast verifies that it is UTF-8.
-    return pc.binary_slice(found, 1, -2).cast(pa.string())
+    return pc.binary_slice(encoded, 1, -2).cast(pa.string())

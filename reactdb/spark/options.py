@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any, Final
 
-from reactdb.errors import InvalidOption, shown, word
+from reactdb.errors import InvalidOption, format_value, format_word
 from reactdb.values.scalars import EPOCH, microseconds_of
 
 READS: Final = ("documents", "changes")
@@ -131,13 +131,15 @@ def parse(given: Mapping[str, str]) -> Options:
         if known in _REMOVED:
             raise InvalidOption(f"option {known} was removed: {_REMOVED[known]}")
         if known not in _KNOWN:
-            raise InvalidOption(f"unknown option {shown(name)}; the data source knows {', '.join(NAMES)}")
+            raise InvalidOption(
+                f"unknown option {format_value(name)}; the data source knows {', '.join(NAMES)}"
+            )
         if known in values and values[known] != value:
             raise InvalidOption(
-                f"option {_KNOWN[known]} was given twice, as {shown(values[known])} and {shown(value)}"
+                f"option {_KNOWN[known]} was given twice, as {format_value(values[known])} and {format_value(value)}"
             )
         values[known] = value
-    found = {
+    attributes = {
         attribute: read(name, values[name.lower()])
         for name, (attribute, read) in READERS.items()
         if name.lower() in values
@@ -146,19 +148,19 @@ def parse(given: Mapping[str, str]) -> Options:
         both = [name for name in names if name.lower() in values]
         if len(both) > 1:
             raise InvalidOption(f"options {' and '.join(both)} have the same meaning: give only one")
-    if found.pop("is_change_feed", False):
-        if found.setdefault("read", "changes") != "changes":
+    if attributes.pop("is_change_feed", False):
+        if attributes.setdefault("read", "changes") != "changes":
             raise InvalidOption("readChangeFeed reads changes, but option read is documents")
-        found.setdefault("shape", "delta")
+        attributes.setdefault("shape", "delta")
     # Only these options show that the read is a stream, and a stream always reads changes.
-    elif "max_changes" in found or "starting_offsets" in found:
-        found.setdefault("read", "changes")
+    elif "max_changes" in attributes or "starting_offsets" in attributes:
+        attributes.setdefault("read", "changes")
     # Spark hands over `load(path)` as `path`, and `load([...])` as `paths`.
-    path = found.pop("path", None)
+    path = attributes.pop("path", None)
     if path is not None:
-        found["paths"] = (*found.get("paths", ()), path)
-    options = Options(**found)
-    if not options.is_changes and "shape" in found:
+        attributes["paths"] = (*attributes.get("paths", ()), path)
+    options = Options(**attributes)
+    if not options.is_changes and "shape" in attributes:
         raise InvalidOption("shape is of changes: it needs option read=changes")
     if options.is_changes and options.as_of is not None:
         raise InvalidOption("asOf is of documents; changes are read from startSeq to endSeq")
@@ -198,7 +200,7 @@ class _Imported(tuple[str, ...]):
         return _Imported, (tuple(self),)
 
 
-def imported(name: str, given: str) -> tuple[str, ...]:
+def import_modules(name: str, given: str) -> tuple[str, ...]:
     """The modules of an option, imported here and wherever the value is unpickled."""
     names = [module.strip() for module in given.split(",") if module.strip()]
     for module in names:
@@ -222,7 +224,9 @@ def _paths(name: str, given: str) -> tuple[str, ...]:
     except ValueError:
         listed = None
     if not isinstance(listed, list) or not all(isinstance(path, str) and path for path in listed):
-        raise InvalidOption(f"option paths is a JSON list of strings that are not empty, not {shown(given)}")
+        raise InvalidOption(
+            f"option paths is a JSON list of strings that are not empty, not {format_value(given)}"
+        )
     return tuple(listed)
 
 
@@ -230,25 +234,25 @@ def _ranges(name: str, given: str) -> tuple[tuple[str, int, int], ...]:
     """Option `ranges`: `{"/data/a.db": [100, 200]}`."""
     try:
         listed = json.loads(given)
-        found = tuple((path, since, until) for path, (since, until) in listed.items())
+        parsed = tuple((path, since, until) for path, (since, until) in listed.items())
     except (ValueError, TypeError, AttributeError):
-        found = (("", -1, -1),)
+        parsed = (("", -1, -1),)
     if not all(
-        type(since) is int and type(until) is int and 0 <= since <= until for _, since, until in found
+        type(since) is int and type(until) is int and 0 <= since <= until for _, since, until in parsed
     ):
         raise InvalidOption(
             "option ranges is JSON as {path: [since, until]}, of changes with since < seq <= until, "
-            f"not {shown(given)}"
+            f"not {format_value(given)}"
         )
-    return found
+    return parsed
 
 
-def _word_of(*allowed: str) -> Reader:
+def _choice_of(*allowed: str) -> Reader:
     def read(name: str, given: str) -> str:
         for each in allowed:
             if each.lower() == given.lower():
                 return each
-        raise InvalidOption(f"option {name} is one of {', '.join(allowed)}, not {word(given)}")
+        raise InvalidOption(f"option {name} is one of {', '.join(allowed)}, not {format_word(given)}")
 
     return read
 
@@ -256,7 +260,7 @@ def _word_of(*allowed: str) -> Reader:
 def _flag(name: str, given: str) -> bool:
     if given.lower() in ("true", "false"):
         return given.lower() == "true"
-    raise InvalidOption(f"option {name} is true or false, not {word(given)}")
+    raise InvalidOption(f"option {name} is true or false, not {format_word(given)}")
 
 
 def _number_from(least: int) -> Reader:
@@ -266,7 +270,9 @@ def _number_from(least: int) -> Reader:
         except ValueError:
             number = least - 1
         if number < least:
-            raise InvalidOption(f"option {name} is a whole number of at least {least}, not {word(given)}")
+            raise InvalidOption(
+                f"option {name} is a whole number of at least {least}, not {format_word(given)}"
+            )
         return min(number, GREATEST)
 
     return read
@@ -278,7 +284,7 @@ def _seconds(name: str, given: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= 86_400:
-        raise InvalidOption(f"option {name} is a number of seconds from 0 to 86400, not {word(given)}")
+        raise InvalidOption(f"option {name} is a number of seconds from 0 to 86400, not {format_word(given)}")
     return seconds
 
 
@@ -299,7 +305,9 @@ def _bytes(name: str, given: str) -> int:
     unit = _UNITS.get(given.strip()[len(digits) :].lower())
     is_number = digits.isdecimal() and len(digits) <= 18
     if not is_number or unit is None or not int(digits) * unit:
-        raise InvalidOption(f"option {name} is a size such as 32m or a number of bytes, not {word(given)}")
+        raise InvalidOption(
+            f"option {name} is a size such as 32m or a number of bytes, not {format_word(given)}"
+        )
     return int(digits) * unit
 
 
@@ -327,9 +335,9 @@ def instant_of(name: str, text: str) -> Instant:
         value: Any = datetime.fromisoformat(text.strip())
     except ValueError:
         raise InvalidOption(
-            f"{name} is a seq or an ISO 8601 time such as 2026-01-31T12:00:00Z, not {word(text)}"
+            f"{name} is a seq or an ISO 8601 time such as 2026-01-31T12:00:00Z, not {format_word(text)}"
             if name == "asOf"
-            else f"{name} is an ISO 8601 time such as 2026-01-31T12:00:00Z, not {word(text)}"
+            else f"{name} is an ISO 8601 time such as 2026-01-31T12:00:00Z, not {format_word(text)}"
         ) from None
     if value.tzinfo is None:
         value = value.replace(tzinfo=UTC)
@@ -341,8 +349,8 @@ READERS: Final[dict[str, tuple[str, Reader]]] = {
     "path": ("path", _path),
     "paths": ("paths", _paths),
     "table": ("table", _text),
-    "read": ("read", _word_of(*READS)),
-    "shape": ("shape", _word_of(*SHAPES)),
+    "read": ("read", _choice_of(*READS)),
+    "shape": ("shape", _choice_of(*SHAPES)),
     "asOf": ("as_of", _position),
     "ranges": ("ranges", _ranges),
     "startSeq": ("start", _number_from(0)),
@@ -352,11 +360,11 @@ READERS: Final[dict[str, tuple[str, Reader]]] = {
     "startingVersion": ("start", _version),
     "endingVersion": ("end", _version),
     "readChangeFeed": ("is_change_feed", _flag),
-    "document": ("document", _word_of(*FORMS)),
+    "document": ("document", _choice_of(*FORMS)),
     "samplingSize": ("sampling_size", _number_from(1)),
-    "conflicts": ("conflicts", _word_of(*CONFLICTS)),
+    "conflicts": ("conflicts", _choice_of(*CONFLICTS)),
     "strictFields": ("is_strict", _flag),
-    "mode": ("mode", _word_of(*MODES, UPSERT)),
+    "mode": ("mode", _choice_of(*MODES, UPSERT)),
     "corruptColumn": ("corrupt_column", _text),
     "sourceColumn": ("source_column", _text),
     "pathGlobFilter": ("path_glob", _text),
@@ -366,9 +374,9 @@ READERS: Final[dict[str, tuple[str, Reader]]] = {
     "failOnDataLoss": ("fail_on_data_loss", _flag),
     "busyTimeout": ("busy_timeout_s", _seconds),
     "allowNetwork": ("allow_network", _flag),
-    "imports": ("imports", imported),
+    "imports": ("imports", import_modules),
     "maxChangesPerTrigger": ("max_changes", _number_from(1)),
-    "startingOffsets": ("starting_offsets", _word_of(*OFFSETS)),
+    "startingOffsets": ("starting_offsets", _choice_of(*OFFSETS)),
 }
 # Three ways to say where a range begins, and where it ends.
 BOUNDS: Final = (

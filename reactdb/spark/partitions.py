@@ -64,7 +64,7 @@ class Split(InputPartition):
         return self.value  # type: ignore[no-any-return]
 
 
-def cut(part: ChangeSlice, most_bytes: int) -> list[ChangeSlice]:
+def split_slice(part: ChangeSlice, most_bytes: int) -> list[ChangeSlice]:
     """A range of changes, cut into ranges of similar size of at most about `most_bytes` each."""
     changes = part.until - part.since
     if changes <= 0:
@@ -82,7 +82,7 @@ def piece_bytes(options: Options, total_bytes: int) -> int:
     return max(1, min(options.partition_bytes, -(-total_bytes // options.min_partitions)))
 
 
-def packed(slices: Iterable[Slice], most_bytes: int) -> list[Split]:
+def pack_slices(slices: Iterable[Slice], most_bytes: int) -> list[Split]:
     """Slices in their order, packed into partitions of at most about `most_bytes`."""
     splits: list[Split] = []
     held: list[Slice] = []

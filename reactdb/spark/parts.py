@@ -106,7 +106,7 @@ class PartFolder:
         kind: The kind of its parts.
         prefix: `INCREMENT` for parts that add up, `GENERATION` for parts of which only the newest counts.
 
-    Thread safety: none; `writing` keeps other processes and threads out.
+    Thread safety: none; `lock` keeps other processes and threads out.
     """
 
     def __init__(self, path: str, kind: str, prefix: str = INCREMENT) -> None:
@@ -121,7 +121,7 @@ class PartFolder:
             names = os.listdir(self.path)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted(int(found[1]) for name in names if (found := self._name.fullmatch(name)))
+        return sorted(int(match[1]) for name in names if (match := self._name.fullmatch(name)))
 
     def folder_of(self, number: int) -> str:
         return os.path.join(self.path, f"{self._prefix}{number:06}")
@@ -167,7 +167,7 @@ class PartFolder:
             raise UsageError(f"{self.path} is no folder")
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Lock the folder against other writers, and remove the remains of a crash.
 
         Raises:
@@ -192,7 +192,7 @@ class PartFolder:
             os.close(lock)
 
     @contextmanager
-    def staged(self) -> Iterator[str]:
+    def stage(self) -> Iterator[str]:
         """The path of a new folder to write and commit. If it was not committed, it is removed at the end of the block."""
         path = os.path.join(self.path, STAGING + uuid.uuid4().hex)
         try:
@@ -332,18 +332,18 @@ def _write_manifest(folder: str, manifest: Manifest) -> None:
         json.dump({"format": FORMAT, **asdict(manifest)}, file, indent=1)
 
 
-def _read(found: Mapping[str, Any]) -> Manifest:
-    if found["format"] != FORMAT:
-        raise ValueError(f"it has format {found['format']}, but this version reads {FORMAT}")
+def _read(manifest: Mapping[str, Any]) -> Manifest:
+    if manifest["format"] != FORMAT:
+        raise ValueError(f"it has format {manifest['format']}, but this version reads {FORMAT}")
     return Manifest(
-        kind=found["kind"],
-        number=int(found["number"]),
-        rows=int(found["rows"]),
-        settings=dict(found["settings"]),
-        schema=dict(found["schema"]),
-        extents=[Extent(**extent) for extent in found["extents"]],
+        kind=manifest["kind"],
+        number=int(manifest["number"]),
+        rows=int(manifest["rows"]),
+        settings=dict(manifest["settings"]),
+        schema=dict(manifest["schema"]),
+        extents=[Extent(**extent) for extent in manifest["extents"]],
         positions={
-            database: DatabasePosition(**position) for database, position in found["positions"].items()
+            database: DatabasePosition(**position) for database, position in manifest["positions"].items()
         },
     )
 

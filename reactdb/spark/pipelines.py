@@ -44,8 +44,8 @@ from reactdb.spark.rows import (
     Documents,
     PipelineSource,
     all_rows,
-    exported,
     of_live_tables,
+    read_export,
     reader,
     rows_of,
     since,
@@ -124,7 +124,7 @@ def snapshot(
         rows = read.option("document", document).load()
         if "_corrupt" in rows.columns and "_corrupt" not in (schema or ""):
             rows = rows.drop("_corrupt")
-        count = written(rows, staged)
+        count = write_parquet(rows, staged)
         settings = {"table": table, "as_of": as_of, "document": document}
         commit(_manifest("snapshot", None, count, settings, rows, [], given.positions))
     seqs = {extent.path: extent.until for extent in extents} if as_of is None else {}
@@ -168,20 +168,20 @@ def append_changes(
     given = source_of_files(source, table, options)
     folder = PartFolder(target, EXPORT)
     settings = {"table": table, "document": document, "schema": schema}
-    with folder.writing():
-        before, known, first = begun(folder, settings, given)
+    with folder.lock():
+        before, known, first = read_progress(folder, settings, given)
         extents = [unread(reach, known.get(reach.database)) for reach in given.reaches]
         if not any(extent.since < extent.until for extent in extents) and not any(
             each.oldest for each in first
         ):
             return _outcome(folder.path, 0, known, first)
-        type_ = type_of(session, given, documents) if before is None else _kept_type(before)
+        type_ = type_of(session, given, documents) if before is None else _stored_type(before)
         rows = rows_of(session, given, extents, documents, first, type_)
         # Where all tables are read from the beginning, it is known how many changes there are.
         is_all = table is None and not any(reach.oldest for reach in first)
         expected = document_changes(extents, given.options) if is_all else None
-        with folder.staged() as staged:
-            count = written(rows, staged)
+        with folder.stage() as staged:
+            count = write_parquet(rows, staged)
             if expected not in (None, count):
                 raise StorageError(f"{count} rows were written of {expected} changes; nothing was committed")
             positions = known | given.positions
@@ -220,16 +220,16 @@ def update_current(
     settings = {"table": table, "document": document, "schema": schema}
     if given.export is not None:
         settings |= {name: given.export.settings[name] for name in ("document", "schema")}
-    with folder.writing():
-        before, known, first = begun(folder, settings, given)
+    with folder.lock():
+        before, known, first = read_progress(folder, settings, given)
         if before is not None and not _has_news(given, known):
             return _outcome(folder.point_to_newest(), 0, known, first)
         if before is None:
             rows = queries.current(all_rows(session, given, documents))
         else:
-            rows = _upserted(session, given, documents, before, folder)
-        with folder.staged() as staged:
-            count = written(rows, staged)
+            rows = _apply_changes(session, given, documents, before, folder)
+        with folder.stage() as staged:
+            count = write_parquet(rows, staged)
             positions = known | given.positions
             folder.commit(staged, _manifest(CURRENT, before, count, settings, rows, [], positions))
         path = folder.point_to_newest()
@@ -324,7 +324,7 @@ def source_of_files(source: Paths, table: str | None, options: Mapping[str, str]
     return given
 
 
-def written(rows: DataFrame, folder: str) -> int:
+def write_parquet(rows: DataFrame, folder: str) -> int:
     """Write rows as Parquet, and count the rows in the files."""
     try:
         rows.write.parquet(folder)
@@ -346,7 +346,7 @@ def stop_jobs(session: SparkSession) -> None:
         time.sleep(0.05)
 
 
-def begun(
+def read_progress(
     folder: PartFolder, settings: Mapping[str, Any], given: PipelineSource
 ) -> tuple[Manifest | None, dict[str, DatabasePosition], list[Reach]]:
     """The newest part of a folder, how far it has read each database, and the files without a position in it.
@@ -379,7 +379,7 @@ def _manifest(
     return Manifest(kind, number, count, settings, rows.schema.jsonValue(), extents, positions)
 
 
-def _kept_type(before: Manifest) -> spark.DataType:
+def _stored_type(before: Manifest) -> spark.DataType:
     return spark.StructType.fromJson(before.schema)["new"].dataType
 
 
@@ -397,7 +397,7 @@ def _has_news(given: PipelineSource, known: Mapping[str, DatabasePosition]) -> b
     )
 
 
-def _upserted(
+def _apply_changes(
     session: SparkSession, given: PipelineSource, documents: Documents, before: Manifest, folder: PartFolder
 ) -> DataFrame:
     """The state of the last run with the later changes applied."""
@@ -424,7 +424,7 @@ def _upserted(
         live = session.createDataFrame(tables, "database string, table string")
         state = state.join(live.hint("broadcast"), ["database", "table"], "left_semi")
     if given.export is not None:
-        rows = since(session, exported(session, given), known)
+        rows = since(session, read_export(session, given), known)
     else:
         extents = [unread(reach, known.get(reach.database)) for reach in given.reaches]
         first = [reach for reach in given.reaches if reach.database not in known]
@@ -436,7 +436,7 @@ def _write(
     kind: str, rows: DataFrame, given: PipelineSource, target: str, overwrite: bool, settings: dict[str, Any]
 ) -> Outcome:
     with whole_folder(target, overwrite) as (staged, commit):
-        count = written(rows, staged)
+        count = write_parquet(rows, staged)
         commit(_manifest(kind, None, count, settings, rows, [], given.positions))
     return _outcome(os.path.abspath(target), count, given.positions, given.reaches)
 

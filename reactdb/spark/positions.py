@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, shown
+from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, format_value
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import end_of
-from reactdb.store.log import low_water
-from reactdb.store.snapshot import Snapshot, head_seq
+from reactdb.store.log import read_low_water
+from reactdb.store.snapshot import Snapshot, read_head_seq
 
 VERSION = 1
 
@@ -60,21 +60,21 @@ def from_offset(offset: Mapping[str, Any]) -> dict[str, Position]:
     try:
         if offset["version"] != VERSION:
             raise InvalidOption(
-                f"the checkpoint has offsets of version {shown(offset['version'])}, "
+                f"the checkpoint has offsets of version {format_value(offset['version'])}, "
                 f"this reactdb reads {VERSION}: upgrade it"
             )
-        found = {}
+        positions = {}
         for path, one in offset["files"].items():
             database_id, epoch, since, seq = one["database"], one["epoch"], one["from"], one["seq"]
             if not (isinstance(since, int) and isinstance(seq, int) and 0 <= since <= seq):
                 raise ValueError
-            found[path] = Position(str(database_id), str(epoch), since, seq)
-        return found
+            positions[path] = Position(str(database_id), str(epoch), since, seq)
+        return positions
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, InvalidOption):
             raise
         raise InvalidOption(
-            f"the checkpoint has an offset that is not from reactdb: {shown(offset)}"
+            f"the checkpoint has an offset that is not from reactdb: {format_value(offset)}"
         ) from None
 
 
@@ -99,7 +99,7 @@ def check(
         HistoryDiverged: The file has another history than the stream's.
         HistoryLost: Compaction has removed the next changes.
     """
-    path, head = engine.path, head_seq(snapshot.connection)
+    path, head = engine.path, read_head_seq(snapshot.connection)
     if engine.database_id != position.database_id:
         raise HistoryDiverged(
             f"{path} is database {engine.database_id} now; the stream has read database {position.database_id} up to seq "
@@ -111,7 +111,7 @@ def check(
             "or its newest changes were lost; begin again with a new checkpoint"
         )
     is_known, end = end_of(snapshot.connection, position.epoch)
-    oldest = low_water(snapshot.connection)
+    oldest = read_low_water(snapshot.connection)
     # Compaction removes an epoch together with its changes.
     is_known = is_known or position.seq < oldest
     if not is_known or (end is not None and position.seq > end):

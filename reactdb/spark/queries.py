@@ -18,7 +18,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from reactdb.errors import InvalidOption, shown
+from reactdb.errors import InvalidOption, format_value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -91,12 +91,12 @@ def current(changes: DataFrame) -> DataFrame:
     Args:
         changes: All change rows of these keys. After compaction, the keys that have not changed since are missing.
     """
-    return _ask(CURRENT, changes).where("document IS NOT NULL")
+    return _run_statement(CURRENT, changes).where("document IS NOT NULL")
 
 
 def upsert(state: DataFrame, changes: DataFrame) -> DataFrame:
     """`state`, a result of `current`, after later changes. It has the same columns."""
-    return _ask(UPSERT, changes, state=state)
+    return _run_statement(UPSERT, changes, state=state)
 
 
 def history(changes: DataFrame) -> DataFrame:
@@ -108,7 +108,7 @@ def history(changes: DataFrame) -> DataFrame:
         millisecond are), `op` and `origin` of the change that made the version, and `document`. A deletion ends a version
         and does not begin one. Each key has at most one current version.
     """
-    return _ask(HISTORY, changes)
+    return _run_statement(HISTORY, changes)
 
 
 def rates(changes: DataFrame, bucket: str = "1 hour", by: Sequence[str] = ("table",)) -> DataFrame:
@@ -129,7 +129,9 @@ def rates(changes: DataFrame, bucket: str = "1 hour", by: Sequence[str] = ("tabl
     """
     length_s = check_rates(bucket, by)
     columns = ", ".join(dict.fromkeys(by))
-    return _ask(RATES, changes, columns, args={"bucket": f"{length_s} seconds", "seconds": float(length_s)})
+    return _run_statement(
+        RATES, changes, columns, args={"bucket": f"{length_s} seconds", "seconds": float(length_s)}
+    )
 
 
 def check_rates(bucket: str, by: Sequence[str]) -> int:
@@ -137,7 +139,7 @@ def check_rates(bucket: str, by: Sequence[str]) -> int:
     wrong = [name for name in by if name not in ("table", "key", "origin", "op")]
     if wrong or not by:
         raise InvalidOption(
-            f"by is some of table, key, origin and op, not {shown(wrong[0] if wrong else '')}"
+            f"by is some of table, key, origin and op, not {format_value(wrong[0] if wrong else '')}"
         )
     return bucket_s(bucket)
 
@@ -148,12 +150,12 @@ def bucket_s(text: str) -> int:
     Raises:
         InvalidOption.
     """
-    found = _BUCKET.fullmatch(text.strip()) if isinstance(text, str) else None
-    if found is None or not int(found[1]):
+    match = _BUCKET.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is None or not int(match[1]):
         raise InvalidOption(
-            f"bucket is a length of time such as '10 minutes' (seconds to weeks), not {shown(text)}"
+            f"bucket is a length of time such as '10 minutes' (seconds to weeks), not {format_value(text)}"
         )
-    return int(found[1]) * _UNIT_S[found[2].lower()]
+    return int(match[1]) * _UNIT_S[match[2].lower()]
 
 
 def audit(changes: DataFrame) -> DataFrame:
@@ -173,10 +175,10 @@ def audit(changes: DataFrame) -> DataFrame:
             "binary documents cannot be compared by fields: read them as JSON, VARIANT or structs"
         )
     as_text = "{}" if form == "string" else "to_json({})"
-    return _ask(AUDIT, changes, old=as_text.format("old"), new=as_text.format("new"))
+    return _run_statement(AUDIT, changes, old=as_text.format("old"), new=as_text.format("new"))
 
 
-def _ask(
+def _run_statement(
     statement: str,
     changes: DataFrame,
     by: str = "",

@@ -1,8 +1,8 @@
 """Reach: the newest position of each file of a fleet, compared with the read position: the difference is new.
 
 A run of a pipeline first pins every file and reads up to that position. The positions go into the manifest of its output. The
-next run compares: the same database must still have the read position, in the same epoch of its history (see `store.epochs`), and
-all changes after it.
+next run compares: the same database must still have the read position, in the same epoch of its history (see
+`store.read_epochs`), and all changes after it.
 
 Rule of this file: it runs on the driver. It reads positions and the list of tables, and counts changes, but reads none.
 """
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 from reactdb.errors import HistoryDiverged, HistoryLost, TableNotFound, UsageError
 from reactdb.spark import fleet
-from reactdb.spark.fleet import opened
+from reactdb.spark.fleet import open_file
 from reactdb.spark.options import Options, parse
 from reactdb.spark.parts import DatabasePosition, Extent
 from reactdb.store import exports
-from reactdb.store.epochs import Epoch, epochs
-from reactdb.store.log import low_water
-from reactdb.store.snapshot import head_seq
+from reactdb.store.epochs import Epoch, read_epochs
+from reactdb.store.log import read_low_water
+from reactdb.store.snapshot import read_head_seq
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def options_of(source: str | Sequence[str], options: Mapping[str, str] | None = 
     return {**(options or {}), "paths": json.dumps(paths)}
 
 
-def look(options: Mapping[str, str], table: str | None = None) -> list[Reach]:
+def read_reaches(options: Mapping[str, str], table: str | None = None) -> list[Reach]:
     """The reach of every file in the options, in the order of the paths.
 
     Raises:
@@ -60,27 +60,27 @@ def look(options: Mapping[str, str], table: str | None = None) -> list[Reach]:
         CannotOpen, NotADatabase, ...: What is wrong with a file.
     """
     parsed = parse(options)
-    found = [_look_at(path, parsed) for path in fleet.files_of(parsed)]
+    reaches = [_read_reach(path, parsed) for path in fleet.files_of(parsed)]
     paths: dict[str, str] = {}
-    for reach in found:
+    for reach in reaches:
         other = paths.setdefault(reach.database, reach.path)
         if other != reach.path:
             raise UsageError(f"{other} and {reach.path} are the same database: leave the copy out")
-    if table is not None and not any(table in reach.position.tables for reach in found):
+    if table is not None and not any(table in reach.position.tables for reach in reaches):
         raise TableNotFound(table)
-    return found
+    return reaches
 
 
-def _look_at(path: str, options: Options) -> Reach:
-    with opened(path, options) as engine, engine.snapshot() as snapshot:
+def _read_reach(path: str, options: Options) -> Reach:
+    with open_file(path, options) as engine, engine.snapshot() as snapshot:
         connection = snapshot.connection
-        seq = head_seq(connection)
+        seq = read_head_seq(connection)
         tables = {info.name: info.created for info in snapshot.catalogue.ordinary().values()}
         return Reach(
             engine.database_id,
             DatabasePosition(engine.path, engine.epochs.at(connection, seq), seq, tables),
-            low_water(connection),
-            tuple(epochs(connection)),
+            read_low_water(connection),
+            tuple(read_epochs(connection)),
         )
 
 
@@ -101,13 +101,15 @@ def unread(reach: Reach, before: DatabasePosition | None) -> Extent:
 
 def document_changes(extents: Iterable[Extent], options: Mapping[str, str]) -> int:
     """How many changes of documents these extents have. The log has entries of tables and indexes besides."""
-    parsed, found = parse(options), 0
+    parsed, count = parse(options), 0
     for extent in extents:
-        with opened(extent.path, parsed) as engine, engine.snapshot() as snapshot:
-            found += (
-                extent.until - extent.since - exports.entries_left_out(snapshot, extent.since, extent.until)
+        with open_file(extent.path, parsed) as engine, engine.snapshot() as snapshot:
+            count += (
+                extent.until
+                - extent.since
+                - exports.count_hidden_entries(snapshot, extent.since, extent.until)
             )
-    return found
+    return count
 
 
 def check_has(reach: Reach, before: DatabasePosition) -> None:

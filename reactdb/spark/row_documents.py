@@ -17,7 +17,7 @@ from uuid import UUID
 
 from pyspark.sql import types as spark_types
 
-from reactdb.errors import InvalidDocument, InvalidOption, shown
+from reactdb.errors import InvalidDocument, InvalidOption, format_value
 from reactdb.values.scalars import EPOCH
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class DocumentMaker:
     def __init__(
         self, schema: spark_types.StructType, *, keeps_nulls: bool = False, uuid_fields: tuple[str, ...] = ()
     ) -> None:
-        self._names = checked_names(schema, "the rows")
+        self._names = check_names(schema, "the rows")
         self._keeps_nulls = keeps_nulls
         self._values = [maker_of(field.dataType, field.name, keeps_nulls) for field in schema.fields]
         for name in uuid_fields:
@@ -84,7 +84,7 @@ class DocumentMaker:
             yield dicts(self._names, columns, part.num_rows, self._keeps_nulls)
 
 
-def checked_names(struct: spark_types.StructType, place: str) -> list[str]:
+def check_names(struct: spark_types.StructType, place: str) -> list[str]:
     """The names of the fields, which must differ."""
     names = list(struct.names)
     for name in names:
@@ -169,13 +169,13 @@ def times(column: pa.Array) -> list[Any]:
 
 def variants(column: pa.Array) -> list[Any]:
     """The values of VARIANTs. Each arrives as its two parts."""
-    found = [
+    values = [
         None
         if one is None
         else spark_types.VariantVal(bytes(one["value"]), bytes(one["metadata"])).toPython()
         for one in column.to_pylist()
     ]
-    return [aware(value) for value in found]
+    return [aware(value) for value in values]
 
 
 def aware(value: Any) -> Any:
@@ -191,26 +191,26 @@ def aware(value: Any) -> Any:
 
 def uuids_of(name: str) -> Values:
     def uuids(column: pa.Array) -> list[Any]:
-        found: list[Any] = column.to_pylist()
-        for place, text in enumerate(found):
+        values: list[Any] = column.to_pylist()
+        for place, text in enumerate(values):
             if text is not None:
                 try:
-                    found[place] = UUID(text)
+                    values[place] = UUID(text)
                 except ValueError:
-                    raise InvalidDocument(f"column {name}: {shown(text)} is not a UUID") from None
-        return found
+                    raise InvalidDocument(f"column {name}: {format_value(text)} is not a UUID") from None
+        return values
 
     return uuids
 
 
 def structs_of(struct: spark_types.StructType, place: str, keeps_nulls: bool) -> Values:
-    names = checked_names(struct, f"the structs of column {place}")
+    names = check_names(struct, f"the structs of column {place}")
     makers = [maker_of(field.dataType, f"{place}.{field.name}", keeps_nulls) for field in struct.fields]
 
     def structs(column: pa.Array) -> list[Any]:
         fields = [make(field) for make, field in zip(makers, column.flatten(), strict=True)]
-        found: list[Any] = list(dicts(names, fields, len(column), keeps_nulls))
-        return without_nulls(column, found)
+        objects: list[Any] = list(dicts(names, fields, len(column), keeps_nulls))
+        return without_nulls(column, objects)
 
     return structs
 
@@ -220,15 +220,15 @@ def lists_of(make: Values) -> Values:
 
     def lists(column: pa.Array) -> list[Any]:
         inner = make(column.flatten())
-        found: list[Any] = []
+        values: list[Any] = []
         start = 0
         for length in pc.list_value_length(column).to_pylist():
             if length is None:
-                found.append(None)
+                values.append(None)
             else:
-                found.append(inner[start : start + length])
+                values.append(inner[start : start + length])
                 start += length
-        return found
+        return values
 
     return lists
 
@@ -240,20 +240,20 @@ def maps_of(make: Values) -> Values:
         first, count = offsets[0], offsets[-1] - offsets[0]
         keys = column.keys.slice(first, count).to_pylist()
         items = make(column.items.slice(first, count))
-        found: list[Any] = [
+        objects: list[Any] = [
             dict(zip(keys[start - first : stop - first], items[start - first : stop - first], strict=True))
             for start, stop in pairwise(offsets)
         ]
-        return without_nulls(column, found)
+        return without_nulls(column, objects)
 
     return maps
 
 
-def without_nulls(column: pa.Array, found: list[Any]) -> list[Any]:
+def without_nulls(column: pa.Array, values: list[Any]) -> list[Any]:
     """The values, with None where the column is null."""
     if column.null_count:
         return [
             None if is_null else value
-            for is_null, value in zip(column.is_null().to_pylist(), found, strict=True)
+            for is_null, value in zip(column.is_null().to_pylist(), values, strict=True)
         ]
-    return found
+    return values

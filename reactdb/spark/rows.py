@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
-from reactdb.errors import InvalidOption, UsageError, shown
+from reactdb.errors import InvalidOption, UsageError, format_value
 from reactdb.spark import register
 from reactdb.spark.options import FORMS
 from reactdb.spark.parts import DatabasePosition, Extent, Manifest, PartFolder
-from reactdb.spark.reach import Reach, look, options_of, ranges, unread
+from reactdb.spark.reach import Reach, options_of, ranges, read_reaches, unread
 from reactdb.spark.schema import FORMS as TYPES
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Documents:
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
-            raise InvalidOption(f"document is one of {', '.join(FORMS)}, not {shown(self.form)}")
+            raise InvalidOption(f"document is one of {', '.join(FORMS)}, not {format_value(self.form)}")
         if self.schema is not None and self.form != "struct":
             raise InvalidOption(f"a schema is for documents as struct, not as {self.form}")
 
@@ -106,7 +106,7 @@ def source_of(
     """Inspect files, or a folder of `append_changes`.
 
     Raises:
-        UsageError: The folder has another table's changes. Also the errors of `reach.look`.
+        UsageError: The folder has another table's changes. Also the errors of `reach.read_reaches`.
     """
     if isinstance(source, str) and os.path.isdir(source):
         folder = PartFolder(source, EXPORT)
@@ -117,8 +117,8 @@ def source_of(
             if held not in (None, table):
                 raise UsageError(f"{source} holds the changes of table `{held}` alone: name it")
             return PipelineSource({}, table, [], manifest, folder.path)
-    found = options_of(source, options)
-    return PipelineSource(found, table, look(found, table))
+    parsed_options = options_of(source, options)
+    return PipelineSource(parsed_options, table, read_reaches(parsed_options, table))
 
 
 def all_rows(
@@ -131,7 +131,7 @@ def all_rows(
         with_base: Include the rows with the `op` `read`.
     """
     if source.export is not None:
-        rows = exported(spark_, source)
+        rows = read_export(spark_, source)
         if documents is None:
             rows = rows.drop("old", "new")
     else:
@@ -155,13 +155,13 @@ def rows_of(
     Args:
         type_: The type of a document, if it is already known.
     """
-    found = [extent for extent in extents if extent.since < extent.until]
+    filled = [extent for extent in extents if extent.since < extent.until]
     if documents is not None and type_ is None:
         type_ = type_of(spark_, source, documents)
     databases = {(reach.path,): reach.database for reach in source.reaches}
     parts = []
-    if found:
-        read = reader(spark_, source, documents).option("read", "changes").option("ranges", ranges(found))
+    if filled:
+        read = reader(spark_, source, documents).option("read", "changes").option("ranges", ranges(filled))
         if source.table is not None:
             read = read.option("table", source.table)
         parts.append(read.schema(change_schema(type_)).load())
@@ -212,33 +212,33 @@ def struct_of(text: str) -> spark.StructType:
     from pyspark.errors import PySparkException
 
     try:
-        return parsed(text)
+        return parse_schema(text)
     except PySparkException as error:
         first = str(error).strip().splitlines()[0]
         raise InvalidOption(f"not a schema such as 'id string, score long': {first}") from None
 
 
-def parsed(text: str) -> spark.StructType:
+def parse_schema(text: str) -> spark.StructType:
     """A schema in Spark's notation. Raises: PySparkException."""
-    found = spark.StructType.fromDDL(text)
-    assert isinstance(found, spark.StructType)
-    return found
+    schema = spark.StructType.fromDDL(text)
+    assert isinstance(schema, spark.StructType)
+    return schema
 
 
 def change_schema(type_: spark.DataType | None) -> spark.StructType:
     """The schema of a read of changes, without documents if `type_` is None."""
-    schema = parsed(FIXED)
+    schema = parse_schema(FIXED)
     return schema if type_ is None else schema.add("old", type_).add("new", type_)
 
 
 def bases(reaches: Iterable[Reach], table: str | None) -> dict[str, list[Reach]]:
     """Table -> the files whose log begins after the creation of the table."""
-    found: dict[str, list[Reach]] = {}
+    late: dict[str, list[Reach]] = {}
     for reach in reaches:
         for name, created in reach.position.tables.items():
             if reach.oldest and created <= reach.oldest and table in (None, name):
-                found.setdefault(name, []).append(reach)
-    return found
+                late.setdefault(name, []).append(reach)
+    return late
 
 
 def _base_rows(
@@ -249,7 +249,7 @@ def _base_rows(
     type_: spark.DataType | None,
 ) -> DataFrame:
     at = ranges(Extent(each.database, each.path, "", each.oldest, each.oldest) for each in reaches)
-    schema = parsed("key string, key_bytes binary, _source string")
+    schema = parse_schema("key string, key_bytes binary, _source string")
     if type_ is not None:
         schema = schema.add("document", type_)
     # The document is one column: `document` gives its form, the schema its type.
@@ -271,7 +271,7 @@ def _base_rows(
     return rows.withColumn("old", F.lit(None).cast(type_)).withColumnRenamed("document", "new")
 
 
-def exported(spark_: SparkSession, source: PipelineSource) -> DataFrame:
+def read_export(spark_: SparkSession, source: PipelineSource) -> DataFrame:
     """The rows of a folder of `append_changes`."""
     assert source.export is not None
     # The newest manifest's schema has every field; for older files, new fields are null.
@@ -310,11 +310,11 @@ def with_value(
     A few values become literals of the plan, which Spark can optimise; many values are joined.
     """
     if len(values) <= MOST_LITERALS:
-        found = F.lit(None)
+        literal = F.lit(None)
         for key, value in values.items():
             same = [F.col(column) == part for column, part in zip(keys, key, strict=True)]
-            found = F.when(reduce(lambda one, other: one & other, same), F.lit(value)).otherwise(found)
-        return rows.withColumn(name, found.cast(type_))
+            literal = F.when(reduce(lambda one, other: one & other, same), F.lit(value)).otherwise(literal)
+        return rows.withColumn(name, literal.cast(type_))
     columns = ", ".join(f"{key} string" for key in keys) + f", {name} {type_}"
     table = spark_.createDataFrame([(*key, value) for key, value in values.items()], columns)
     return rows.join(F.broadcast(table), list(keys), "left").select(*rows.columns, name)

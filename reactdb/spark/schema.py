@@ -24,7 +24,7 @@ from pyspark.sql import types as spark
 
 from reactdb.errors import HistoryLost, InvalidOption, TableNotFound
 from reactdb.spark.documents import decode_many
-from reactdb.spark.fleet import range_of, seen
+from reactdb.spark.fleet import open_snapshot, range_of
 from reactdb.spark.inference import Inference, scalar_type
 from reactdb.spark.keys import key_values
 from reactdb.spark.options import Instant, Options
@@ -65,7 +65,7 @@ def mode_of(options: Options, schema: spark.StructType) -> str:
     return "PERMISSIVE" if options.corrupt_column in schema.fieldNames() else "FAILFAST"
 
 
-def meant(
+def complete_options(
     options: Options, given: AbstractSet[str], names: AbstractSet[str], *, is_stream: bool = False
 ) -> Options:
     """The options, completed from the user's schema: a column of only one shape chooses that shape, and a stream with only
@@ -86,12 +86,12 @@ def meant(
 
 def side_columns(options: Options, *, with_source: bool) -> list[spark.StructField]:
     """The further columns of an inferred schema, beside the data."""
-    found = []
+    columns = []
     if with_source:
-        found.append(spark.StructField(options.source_column, TEXT))
+        columns.append(spark.StructField(options.source_column, TEXT))
     if options.document == "struct" and options.mode in (None, "PERMISSIVE"):
-        found.append(spark.StructField(options.corrupt_column, TEXT))
-    return found
+        columns.append(spark.StructField(options.corrupt_column, TEXT))
+    return columns
 
 
 def infer(options: Options, pins: Sequence[Pin], *, with_source: bool) -> spark.StructType:
@@ -197,8 +197,8 @@ class Sample:
             self._of_log if self._options.is_changes else self._of_tables
         )
         for pin in self._pins:
-            with seen(pin.path, self._options) as snapshot:
-                self._keys |= exports.first_and_last_keys(snapshot, self._tables(snapshot))
+            with open_snapshot(pin.path, self._options) as snapshot:
+                self._keys |= exports.read_outer_keys(snapshot, self._tables(snapshot))
                 for keys, bodies in take(pin, snapshot, min(each, self._options.sampling_size)):
                     self._keys.update(keys)
                     self._inference.add(decode_many([body for body in bodies if body is not None]))
@@ -206,13 +206,13 @@ class Sample:
     def _tables(self, snapshot: Snapshot) -> Sequence[int]:
         """The ids of tables that may have rows; perhaps of more."""
         if self._options.table is not None:
-            return exports.tables_named(snapshot, self._options.table)
+            return exports.find_table_ids(snapshot, self._options.table)
         return [info.id for info in snapshot.catalogue.by_id.values() if info.owner is None]
 
     def _of_log(
         self, pin: Pin, snapshot: Snapshot, count: int
     ) -> Iterator[tuple[Sequence[bytes], Sequence[Any]]]:
-        ids = None if self._options.table is None else exports.tables_named(snapshot, self._options.table)
+        ids = None if self._options.table is None else exports.find_table_ids(snapshot, self._options.table)
         if ids == ():
             return
         changes = pin.seq - pin.oldest
@@ -259,7 +259,7 @@ def seq_as_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
         return pin.seq
     if isinstance(given, Instant):
         time_ms = given.microseconds // 1000
-        seq = min(pin.seq, exports.newest_at(snapshot, time_ms))
+        seq = min(pin.seq, exports.find_newest_seq(snapshot, time_ms))
         if seq <= pin.oldest and pin.oldest:
             entry = snapshot.entry(pin.oldest)
             if entry is None or entry.time > time_ms:
@@ -283,10 +283,10 @@ def table_of(options: Options, pins: Iterable[Pin]) -> str:
     """
     names: set[str] = set()
     for pin in pins:
-        with seen(pin.path, options) as snapshot:
+        with open_snapshot(pin.path, options) as snapshot:
             seq = seq_as_of(options, pin, snapshot)
-            found = {info.name for info in snapshot.catalogue.by_id.values() if info.owner is None}
-            names |= {name for name in found if snapshot.catalogue.at(name, seq) is not None}
+            present = {info.name for info in snapshot.catalogue.by_id.values() if info.owner is None}
+            names |= {name for name in present if snapshot.catalogue.at(name, seq) is not None}
         if options.table in names:
             return str(options.table)
     if options.table is not None:

@@ -17,11 +17,11 @@ from pyspark.sql import types as spark
 
 from reactdb.errors import HistoryDiverged
 from reactdb.spark.columns import arrow_schema, check_type, column_for
-from reactdb.spark.documents import DocumentColumn, Rows, finished, value_array, without_collector
-from reactdb.spark.fleet import opened, seen
+from reactdb.spark.documents import DocumentColumn, Rows, finish_batch, value_array, without_collector
+from reactdb.spark.fleet import open_file, open_snapshot
 from reactdb.spark.keys import key_values
 from reactdb.spark.options import Options
-from reactdb.spark.partitions import DocumentSlice, Split, packed, piece_bytes
+from reactdb.spark.partitions import DocumentSlice, Split, pack_slices, piece_bytes
 from reactdb.spark.schema import mode_of, seq_as_of
 from reactdb.store import exports
 from reactdb.store.exports import Pin
@@ -36,9 +36,9 @@ def document_splits(options: Options, name: str, pins: Sequence[Pin]) -> list[Sp
     most = piece_bytes(options, sum(pin.size_bytes for pin in pins))
     slices: list[DocumentSlice] = []
     for pin in pins:
-        with seen(pin.path, options) as snapshot:
+        with open_snapshot(pin.path, options) as snapshot:
             slices += slices_of(options, name, pin, snapshot, most)
-    return packed(slices, most)
+    return pack_slices(slices, most)
 
 
 def slices_of(
@@ -98,7 +98,7 @@ class DocumentRows:
             yield from self._slice(part)
 
     def _slice(self, part: DocumentSlice) -> Iterator[Any]:
-        with opened(part.path, self.options) as engine:
+        with open_file(part.path, self.options) as engine:
             start: bytes | None = part.start
             while start is not None:
                 with without_collector():
@@ -140,4 +140,4 @@ class DocumentRows:
                 )
             else:
                 arrays.append(None)
-        return finished(arrays, self.arrow, rows, self._corrupt, self.mode)
+        return finish_batch(arrays, self.arrow, rows, self._corrupt, self.mode)

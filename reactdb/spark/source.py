@@ -63,7 +63,7 @@ class ReactdbSource(DataSource):
     def pins(self) -> list[Pin]:
         """The files, pinned at the first call."""
         if self._pins is None:
-            self._pins = fleet.pinned(self.parsed)
+            self._pins = fleet.pin_files(self.parsed)
         if isinstance(self._pins, ReactDBError):
             raise self._pins
         return self._pins
@@ -81,22 +81,24 @@ class ReactdbSource(DataSource):
                 f"mode={UPSERT} is only for writes; for reads, mode is one of {', '.join(MODES)}"
             )
 
-    def meant(self, wanted: StructType, *, is_stream: bool = False) -> Options:
+    def complete_options(self, wanted: StructType, *, is_stream: bool = False) -> Options:
         """The options of a read, completed from the names of the user's columns."""
         self.refuse_upsert()
         if self.is_inferred:
             return self.parsed
         given = {name.lower() for name in self.options}
-        return schema.meant(self.parsed, given, set(wanted.fieldNames()), is_stream=is_stream)
+        return schema.complete_options(self.parsed, given, set(wanted.fieldNames()), is_stream=is_stream)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        parsed = self.meant(schema)
+        parsed = self.complete_options(schema)
         return BatchReader(schema, parsed, self.pins(), is_inferred=self.is_inferred or parsed.is_strict)
 
     def streamReader(self, schema: StructType) -> Any:
         from reactdb.spark.stream import StreamReader
 
-        return StreamReader(schema, self.meant(schema, is_stream=True), is_inferred=self.is_inferred)
+        return StreamReader(
+            schema, self.complete_options(schema, is_stream=True), is_inferred=self.is_inferred
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         from reactdb.spark.write import BatchWriter

@@ -148,7 +148,7 @@ def pages(part: Part) -> Iterator[Page]:
             caller must use all of a part or nothing.
     """
     documents = size_bytes = checksum = 0
-    with _opened(part) as source:
+    with _open_part(part) as source:
         while head := source.read(HEAD.size):
             if len(head) < HEAD.size:
                 size_bytes += len(head)
@@ -167,7 +167,7 @@ def pages(part: Part) -> Iterator[Page]:
         raise StorageError(f"the staged documents {where} differ from the task's output; nothing was written")
 
 
-def _opened(part: Part) -> BinaryIO:
+def _open_part(part: Part) -> BinaryIO:
     if part.inline is not None:
         return io.BytesIO(part.inline)
     try:

@@ -31,7 +31,7 @@ from reactdb.errors import CannotOpen, HistoryLost, InvalidOption
 from reactdb.spark import fleet
 from reactdb.spark.change_plan import since_of, slice_of, splits_of
 from reactdb.spark.changes import ChangeRows
-from reactdb.spark.fleet import opened
+from reactdb.spark.fleet import open_file
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import ChangeSlice, Split
 from reactdb.spark.positions import Position, check, from_offset, is_behind, shares, to_offset
@@ -75,10 +75,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins in each existing file: before its first change, after its newest, or
         where the options say."""
-        found: dict[str, Position] = {}
+        positions: dict[str, Position] = {}
         for path in fleet.files_of(self.options):
             with self._snapshot(path) as (engine, snapshot):
-                pin = exports.pin_of(engine, snapshot)
+                pin = exports.pin_snapshot(engine, snapshot)
                 seq = (
                     pin.seq
                     if self.options.starting_offsets == "latest"
@@ -88,8 +88,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise InvalidOption(
                         f"the stream is to begin after seq {seq} of {path}, whose newest change has seq {pin.seq}"
                     )
-                found[path] = Position(pin.database_id, engine.epochs.at(snapshot.connection, seq), seq, seq)
-        return to_offset(found)
+                positions[path] = Position(
+                    pin.database_id, engine.epochs.at(snapshot.connection, seq), seq, seq
+                )
+        return to_offset(positions)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch goes; `start` itself if there is nothing new.
@@ -98,17 +100,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             HistoryDiverged, HistoryLost, CannotOpen: A file does not continue the stream's earlier history.
         """
         positions = from_offset(start)
-        looks = {path: look for path in self._paths(positions) if (look := self._look(path, positions))}
+        looks = {
+            path: look for path in self._paths(positions) if (look := self._look_at_file(path, positions))
+        }
         self._newest = to_offset({path: look.to_end() for path, look in looks.items()})
         targets = {path: look.pin.seq for path, look in looks.items()}
         if self._target is not None:
             targets = {path: min(seq, self._target.get(path, 0)) for path, seq in targets.items()}
         available = {path: max(0, targets[path] - look.begin) for path, look in looks.items()}
-        found = dict(positions)
-        for path, count in self._admitted(looks, available, limit).items():
+        ends = dict(positions)
+        for path, count in self._admit(looks, available, limit).items():
             if count:
-                found[path] = self._end(looks[path], count, available[path])
-        return to_offset(found) if is_behind(positions, found) else start
+                ends[path] = self._end(looks[path], count, available[path])
+        return to_offset(ends) if is_behind(positions, ends) else start
 
     def _paths(self, positions: Mapping[str, Position]) -> list[str]:
         """The present files, and the files that the stream has read before."""
@@ -120,7 +124,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             files = []
         return sorted({*files, *positions})
 
-    def _look(self, path: str, positions: Mapping[str, Position]) -> Look | None:
+    def _look_at_file(self, path: str, positions: Mapping[str, Position]) -> Look | None:
         """A file as it is now; None if it is gone and data may be lost."""
         position = positions.get(path)
         if position is not None and not os.path.exists(path):
@@ -132,14 +136,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "other files)",
             )
         with self._snapshot(path) as (engine, snapshot):
-            pin = exports.pin_of(engine, snapshot)
+            pin = exports.pin_snapshot(engine, snapshot)
             # If the file is new to the stream, all of its changes are new.
-            begin = (
-                pin.oldest if position is None else self._checked(engine, snapshot, position, position.seq)
-            )
+            begin = pin.oldest if position is None else self._check(engine, snapshot, position, position.seq)
             return Look(pin, begin)
 
-    def _admitted(
+    def _admit(
         self, looks: Mapping[str, Look], available: Mapping[str, int], limit: ReadLimit
     ) -> Mapping[str, int]:
         """How many changes of each file the batch takes."""
@@ -159,17 +161,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return look.to_end()
         with self._snapshot(look.pin.path) as (engine, snapshot):
             if count < available:
-                seq = exports.last_commit_end(snapshot, look.begin, seq) or seq
+                seq = exports.find_commit_end(snapshot, look.begin, seq) or seq
             epoch = engine.epochs.at(snapshot.connection, seq)
             return Position(look.pin.database_id, epoch, look.begin, seq)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note how far each file goes now, because the query reads no further."""
-        found = {}
+        targets = {}
         for path in self._paths({}):
             with self._snapshot(path) as (engine, snapshot):
-                found[path] = exports.pin_of(engine, snapshot).seq
-        self._target = found
+                targets[path] = exports.pin_snapshot(engine, snapshot).seq
+        self._target = targets
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return (
@@ -195,20 +197,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # The end of a batch also contains its begin. `start` cannot be used for that: after a crash, Spark requests the start
             # of the first batch again, and "latest" may then be past this batch.
             with self._snapshot(path) as (engine, snapshot):
-                pin = exports.pin_of(engine, snapshot)
-                since = self._checked(engine, snapshot, position, position.since)
+                pin = exports.pin_snapshot(engine, snapshot)
+                since = self._check(engine, snapshot, position, position.since)
             part = slice_of(pin, since, position.seq)
             if part is not None:
                 slices.append(part)
         return splits_of(self.options, slices)
 
-    def _checked(self, engine: Engine, snapshot: Snapshot, position: Position, seq: int) -> int:
+    def _check(self, engine: Engine, snapshot: Snapshot, position: Position, seq: int) -> int:
         return check(engine, snapshot, position, seq, fail_on_data_loss=self.options.fail_on_data_loss)
 
     @contextmanager
     def _snapshot(self, path: str) -> Iterator[tuple[Engine, Snapshot]]:
         # The file is opened again each time, so that its replacement is noticed and nothing stays open while a query idles.
-        with opened(path, self.options) as engine, engine.snapshot() as snapshot:
+        with open_file(path, self.options) as engine, engine.snapshot() as snapshot:
             yield engine, snapshot
 
     # -----------------------------------------------------------------------------------------------------------

@@ -44,11 +44,11 @@ def variant_of(value: Any) -> tuple[bytes, bytes]:
     """
     kind = type(value)
     if kind is not dict and kind is not list:
-        return _written(value, {}), _metadata(())
+        return _encode(value, {}), _metadata(())
     names: set[str] = set()
     _collect(value, names)
     ordered = tuple(sorted(names, key=_order))
-    return _written(value, {name: place for place, name in enumerate(ordered)}), _metadata(ordered)
+    return _encode(value, {name: place for place, name in enumerate(ordered)}), _metadata(ordered)
 
 
 def _collect(value: Any, names: set[str]) -> None:
@@ -87,7 +87,7 @@ def _layout(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(names, key=_order))
 
 
-def _written(value: Any, ids: dict[str, int]) -> bytes:
+def _encode(value: Any, ids: dict[str, int]) -> bytes:
     kind = type(value)
     if kind is str:
         data: bytes = value.encode()
@@ -105,7 +105,7 @@ def _written(value: Any, ids: dict[str, int]) -> bytes:
     if kind is dict:
         return _object(value, ids)
     if kind is list:
-        return _array([_written(inner, ids) for inner in value])
+        return _array([_encode(inner, ids) for inner in value])
     if kind is datetime:
         return _int8(TIMESTAMP, microseconds_of(value - EPOCH))
     if kind is date:
@@ -114,7 +114,7 @@ def _written(value: Any, ids: dict[str, int]) -> bytes:
         return _decimal(value)
     if isinstance(value, bytes):
         return _sized(BINARY, len(value)) + value
-    return _written(plain_text(value), ids)
+    return _encode(plain_text(value), ids)
 
 
 def _int(value: int) -> bytes:
@@ -150,7 +150,7 @@ def _decimal(value: Decimal) -> bytes:
 
 def _object(value: dict[str, Any], ids: dict[str, int]) -> bytes:
     names = _layout(tuple(value))
-    parts = [_written(value[name], ids) for name in names]
+    parts = [_encode(value[name], ids) for name in names]
     size = sum(map(len, parts))
     id_width, width = _width(len(ids)), _width(size)
     is_large = len(names) > 0xFF

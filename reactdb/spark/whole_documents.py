@@ -20,7 +20,7 @@ from uuid import UUID
 
 from pyspark.sql import types as spark_types
 
-from reactdb.errors import CorruptDatabase, InvalidDocument, InvalidOption, shown
+from reactdb.errors import CorruptDatabase, InvalidDocument, InvalidOption, format_value
 from reactdb.spark.row_documents import ROWS_AT_ONCE, variants
 from reactdb.spark.schema import FORMS
 from reactdb.values import codec
@@ -72,13 +72,13 @@ class WholeDocumentMaker:
         """
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
             part = batch.slice(start, ROWS_AT_ONCE)
-            found = self._read(part.column(self._place))
+            documents = self._read(part.column(self._place))
             if self._uuid_fields:
-                for document in found:
+                for document in documents:
                     self._with_uuids(document)
             if self._delete_place is not None:
                 for document, is_deleted in zip(
-                    found, part.column(self._delete_place).to_pylist(), strict=True
+                    documents, part.column(self._delete_place).to_pylist(), strict=True
                 ):
                     if self._delete_field in document:
                         raise InvalidDocument(
@@ -86,7 +86,7 @@ class WholeDocumentMaker:
                             "name of the column that deletes: give that another one"
                         )
                     document[str(self._delete_field)] = is_deleted
-            yield found
+            yield documents
 
     def _read(self, column: pa.Array) -> list[dict[str, Any]]:
         if column.null_count:
@@ -97,9 +97,9 @@ class WholeDocumentMaker:
             except Exception as error:
                 # PySpark's reader of VARIANT raises errors of many kinds.
                 raise InvalidDocument(f"column {self.column}: a VARIANT cannot be read: {error}") from error
-            return [self._checked(value, value) for value in values]
+            return [self._check(value, value) for value in values]
         read: Callable[[Any], Any] = json_value if self._form == "json" else codec.decode
-        found = []
+        documents = []
         for given in column.to_pylist():
             try:
                 value = read(given)
@@ -107,14 +107,16 @@ class WholeDocumentMaker:
                 what = "JSON" if self._form == "json" else "the bytes of a document"
                 why = "nested too deep" if isinstance(error, RecursionError) else str(error)
                 raise InvalidDocument(
-                    f"column {self.column}: {shown(given, 80)} is not {what}: {why:.200}"
+                    f"column {self.column}: {format_value(given, 80)} is not {what}: {why:.200}"
                 ) from None
-            found.append(self._checked(value, given))
-        return found
+            documents.append(self._check(value, given))
+        return documents
 
-    def _checked(self, value: Any, given: Any) -> dict[str, Any]:
+    def _check(self, value: Any, given: Any) -> dict[str, Any]:
         if type(value) is not dict:
-            raise InvalidDocument(f"column {self.column}: a document is an object, not {shown(given, 80)}")
+            raise InvalidDocument(
+                f"column {self.column}: a document is an object, not {format_value(given, 80)}"
+            )
         return value
 
     def _with_uuids(self, document: dict[str, Any]) -> None:
@@ -125,7 +127,7 @@ class WholeDocumentMaker:
                     document[name] = UUID(text)
                 except (ValueError, AttributeError, TypeError):
                     raise InvalidDocument(
-                        f"column {self.column}: field {name}: {shown(text)} is not a UUID"
+                        f"column {self.column}: field {name}: {format_value(text)} is not a UUID"
                     ) from None
 
 
@@ -139,20 +141,20 @@ def column_of(schema: spark_types.StructType, form: str, delete_field: str | Non
     kind = FORMS[form]
     others = [name for name in names if name != USUAL]
     if USUAL in names and set(others) <= set(BESIDE) and names.count(USUAL) == 1:
-        found = USUAL
+        column = USUAL
     elif len(names) == 1:
-        (found,) = names
+        (column,) = names
     else:
         raise InvalidOption(
             f"with option document={form} the rows have one column of whole documents, called {USUAL!r} where others that "
             f"reading gives are beside it; these have {', '.join(schema.names)}"
         )
-    type_ = schema[found].dataType
+    type_ = schema[column].dataType
     if not isinstance(type_, type(kind)):
         raise InvalidOption(
-            f"with option document={form} column {found} is {kind.simpleString()}, not {type_.simpleString()}"
+            f"with option document={form} column {column} is {kind.simpleString()}, not {type_.simpleString()}"
         )
-    return found
+    return column
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -170,19 +172,19 @@ def json_value(text: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for place, name in enumerate(names) if name in names[:place])
         raise ValueError(f"the name {twice!r} occurs twice")
-    return found
+    return members
 
 
 def _float(text: str) -> float:
-    found = float(text)
-    if isinf(found):
+    number = float(text)
+    if isinf(number):
         raise ValueError(f"the number {text} is too large for a float")
-    return found
+    return number
 
 
 def _constant(text: str) -> Any:

@@ -23,20 +23,20 @@ from pyspark.sql.types import StructType
 import reactdb
 from reactdb.change import DELETE, REPLACE
 from reactdb.database import Database
+from reactdb.documents.write import Prepared, Write, insert, prepare
 from reactdb.errors import CannotOpen, DuplicateKey, InvalidKey, InvalidOption, UsageError
 from reactdb.session import session_of
 from reactdb.spark import staging
-from reactdb.spark.handles import lingering
+from reactdb.spark.handles import open_lingering
 from reactdb.spark.row_documents import DocumentMaker
 from reactdb.spark.staging import Page, Part, PartWriter
 from reactdb.spark.whole_documents import WholeDocumentMaker
 from reactdb.spark.write_options import WriteOptions
 from reactdb.store.engine import EMPTY
 from reactdb.store.file import files
-from reactdb.store.positions import give_receipt, last_receipt
+from reactdb.store.positions import give_receipt, read_last_receipt
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec
-from reactdb.writing import Prepared, Write, insert, prepare
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,10 +121,10 @@ class BatchWriter(DataSourceArrowWriter):
         with PartWriter(self.folder, name, inline_bytes=self.options.inline_bytes) as part:
             for batch in iterator:
                 for documents in maker.documents(batch):
-                    part.add(*self._encoded(documents))
+                    part.add(*self._encode(documents))
             return part.part(query or "")
 
-    def _encoded(self, documents: list[dict[str, Any]]) -> tuple[list[bytes], list[bytes]]:
+    def _encode(self, documents: list[dict[str, Any]]) -> tuple[list[bytes], list[bytes]]:
         """The keys and bytes of documents; a document that deletes its key has no bytes."""
         primary_key, delete_field = self.primary_key, self.options.delete_field
         for document in documents:
@@ -242,7 +242,9 @@ def write_parts(
         DatabaseBusy, DuplicateKey and the other errors of `Table.insert`: Nothing was written.
         OutcomeUnknown: The commit may have succeeded; it is safe to send the delivery again.
     """
-    opened: Callable[..., AbstractContextManager[Database]] = lingering if stays_open else reactdb.connect
+    opened: Callable[..., AbstractContextManager[Database]] = (
+        open_lingering if stays_open else reactdb.connect
+    )
     with opened(
         options.path,
         durability=options.durability,
@@ -269,7 +271,7 @@ def _carry_out(
     if sender is not None:
         # The receipt is for this table, because one application may write several tables in one delivery.
         sender = f"{sender} {options.table}"
-        last = last_receipt(transaction.connection, sender)
+        last = read_last_receipt(transaction.connection, sender)
         if last is not None and delivery <= last:
             return None
         give_receipt(transaction, sender, delivery)
@@ -282,11 +284,11 @@ def _carry_out(
             "their way; nothing was written"
         )
     write = Write(transaction, table)
-    found = (page for part in parts for page in staging.pages(part))
+    pages = (page for part in parts for page in staging.pages(part))
     if overwrite:
-        _overwrite(write, found, options.conflict)
+        _overwrite(write, pages, options.conflict)
     else:
-        for page in found:
+        for page in pages:
             _insert(write, page, options)
     return write.counts
 
@@ -302,10 +304,10 @@ def _insert(write: Write, page: Page, options: WriteOptions) -> None:
             insert(write, Prepared(write.table.primary_key, [key], [body]), options.conflict)
 
 
-def _overwrite(write: Write, found: Iterable[Page], conflict: str) -> None:
+def _overwrite(write: Write, pages: Iterable[Page], conflict: str) -> None:
     """Replace everything in the table. Unchanged documents are not logged, so feeds see only the difference."""
     kept: set[bytes] = set()
-    for keys, bodies in found:
+    for keys, bodies in pages:
         for key, body in zip(keys, bodies, strict=True):
             head = write.head(key)
             if key in kept and conflict == "error":

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote, urlparse
 
-from reactdb.errors import InvalidOption, shown, word
+from reactdb.errors import InvalidOption, format_value, format_word
 from reactdb.spark import staging
-from reactdb.spark.options import FORMS, UPSERT, imported
+from reactdb.spark.options import FORMS, UPSERT, import_modules
 from reactdb.store.catalogue import check_name
 
 NAMES = (
@@ -80,48 +80,48 @@ class WriteOptions:
     @staticmethod
     def of(options: Mapping[str, str]) -> WriteOptions:
         """The checked options. Raises: InvalidOption, InvalidName."""
-        found = {name.lower(): value for name, value in options.items()}
-        unknown = sorted(found.keys() - {name.lower() for name in NAMES})
+        values = {name.lower(): value for name, value in options.items()}
+        unknown = sorted(values.keys() - {name.lower() for name in NAMES})
         if unknown:
             raise InvalidOption(
-                f"unknown option {word(unknown[0])} of a write to reactdb; it knows {', '.join(NAMES)}"
+                f"unknown option {format_word(unknown[0])} of a write to reactdb; it knows {', '.join(NAMES)}"
             )
         # `mode=upsert` means conflict=replace; Spark's own `.mode()` does not accept this word.
-        is_upsert = "mode" in found and one_of(found, "mode", (UPSERT,))
-        if is_upsert and found.setdefault("conflict", "replace").lower() != "replace":
+        is_upsert = "mode" in values and one_of(values, "mode", (UPSERT,))
+        if is_upsert and values.setdefault("conflict", "replace").lower() != "replace":
             raise InvalidOption(f"mode={UPSERT} means conflict=replace: leave one of them out")
-        path, table = found.get("path"), found.get("table")
+        path, table = values.get("path"), values.get("table")
         if not path:
             raise InvalidOption('a write to reactdb needs the path of one database file: .save("arena.db")')
         if not table:
             raise InvalidOption('a write to reactdb needs the name of a table: .option("table", "games")')
         check_name("Table", table)
-        document = one_of(found, "document", FORMS)
-        if document != "struct" and "nulls" in found:
+        document = one_of(values, "document", FORMS)
+        if document != "struct" and "nulls" in values:
             raise InvalidOption(
                 f"nulls is for rows, which cannot tell a null from what is missing: with document={document} nulls stay"
             )
-        sender, delivery = found.get("txnappid"), found.get("txnversion")
+        sender, delivery = values.get("txnappid"), values.get("txnversion")
         if (sender is None) != (delivery is None):
             raise InvalidOption("txnAppId and txnVersion belong together: give both, or neither")
         return WriteOptions(
             path=local_path(path),
             table=table,
             document=document,
-            primary_key=found.get("primarykey") or None,
-            conflict=one_of(found, "conflict", ("error", "replace", "update")),  # type: ignore[arg-type]
-            nulls=one_of(found, "nulls", ("drop", "keep")),
+            primary_key=values.get("primarykey") or None,
+            conflict=one_of(values, "conflict", ("error", "replace", "update")),  # type: ignore[arg-type]
+            nulls=one_of(values, "nulls", ("drop", "keep")),
             uuid_fields=tuple(
-                name.strip() for name in found.get("uuidfields", "").split(",") if name.strip()
+                name.strip() for name in values.get("uuidfields", "").split(",") if name.strip()
             ),
-            delete_field=found.get("deletefield") or None,
-            durability=one_of(found, "durability", ("hard", "soft")),  # type: ignore[arg-type]
-            busy_timeout_s=number(found, "busyTimeout", 5.0, 86_400),
-            origin=found.get("origin") or None,
-            imports=imported("imports", found.get("imports", "")),
-            staging_path=None if not found.get("stagingpath") else local_path(found["stagingpath"]),
-            inline_bytes=int(number(found, "inlineBytes", staging.INLINE_BYTES, 1 << 30)),
-            checkpoint=found.get("checkpointlocation", ""),
+            delete_field=values.get("deletefield") or None,
+            durability=one_of(values, "durability", ("hard", "soft")),  # type: ignore[arg-type]
+            busy_timeout_s=number(values, "busyTimeout", 5.0, 86_400),
+            origin=values.get("origin") or None,
+            imports=import_modules("imports", values.get("imports", "")),
+            staging_path=None if not values.get("stagingpath") else local_path(values["stagingpath"]),
+            inline_bytes=int(number(values, "inlineBytes", staging.INLINE_BYTES, 1 << 30)),
+            checkpoint=values.get("checkpointlocation", ""),
             sender=sender,
             delivery=0 if delivery is None else whole_number("txnVersion", delivery),
         )
@@ -131,28 +131,30 @@ def one_of(options: Mapping[str, str], name: str, words: tuple[str, ...]) -> str
     """The option, or the first of the words if it is not given."""
     given = options.get(name.lower(), words[0])
     if given.lower() not in words:
-        raise InvalidOption(f"{name} is {' or '.join(words)}, not {word(given)}")
+        raise InvalidOption(f"{name} is {' or '.join(words)}, not {format_word(given)}")
     return given.lower()
 
 
 def number(options: Mapping[str, str], name: str, default: float, most: float) -> float:
     try:
-        found = float(options.get(name.lower(), default))
+        value = float(options.get(name.lower(), default))
     except ValueError:
-        found = -1.0
-    if not 0 <= found <= most:
-        raise InvalidOption(f"{name} is a number from 0 to {int(most)}, not {shown(options[name.lower()])}")
-    return found
+        value = -1.0
+    if not 0 <= value <= most:
+        raise InvalidOption(
+            f"{name} is a number from 0 to {int(most)}, not {format_value(options[name.lower()])}"
+        )
+    return value
 
 
 def whole_number(name: str, text: str) -> int:
     try:
-        found = int(text)
+        value = int(text)
     except ValueError:
-        found = -1
-    if not 0 <= found < 1 << 63:
-        raise InvalidOption(f"{name} is a whole number from 0, not {shown(text)}")
-    return found
+        value = -1
+    if not 0 <= value < 1 << 63:
+        raise InvalidOption(f"{name} is a whole number from 0, not {format_value(text)}")
+    return value
 
 
 def local_path(path: str) -> str:

@@ -88,7 +88,7 @@ class StoredBlob(NamedTuple):
         return range(first, first - (-self.size // self.piece_bytes))
 
 
-def _verified(row: Sequence[Any]) -> StoredBlob:
+def _verify_row(row: Sequence[Any]) -> StoredBlob:
     *values, checksum = row
     if values_checksum(*values) != checksum:
         raise CorruptDatabase(
@@ -117,10 +117,10 @@ def find_blob(connection: Connection, digest: bytes) -> StoredBlob | None:
         CorruptDatabase: The row does not match its checksum.
     """
     row = connection.execute(BY_DIGEST, (digest,)).fetchone()
-    return None if row is None else _verified(row)
+    return None if row is None else _verify_row(row)
 
 
-def known_blob(connection: Connection, blob: Blob) -> StoredBlob:
+def require_blob(connection: Connection, blob: Blob) -> StoredBlob:
     """
     Raises:
         BlobNotFound: The file does not have it.
@@ -147,13 +147,13 @@ def read_piece(connection: Connection, stored: StoredBlob, number: int) -> bytes
         now = connection.execute(BY_ID, (stored.id,)).fetchone()
         if now is None or now[1] != stored.digest:
             raise BlobNotFound(stored.blob, "was removed while it was read: nothing referred to it any more")
-        raise _damaged(stored, number, "is missing")
+        raise _damage_error(stored, number, "is missing")
     if number % MOST_CACHED == MOST_CACHED - 1:
         _release_pages(connection)
     checksum, data = row
     expected = min(stored.piece_bytes, stored.size - number * stored.piece_bytes)
     if not isinstance(data, bytes) or len(data) != expected or piece_checksum(piece, data) != checksum:
-        raise _damaged(stored, number, "does not match its checksum: it is not what was written")
+        raise _damage_error(stored, number, "does not match its checksum: it is not what was written")
     return data
 
 
@@ -163,7 +163,7 @@ def read_blob(connection: Connection, number: int) -> StoredBlob:
     Raises:
         CorruptDatabase: The row does not match its checksum.
     """
-    return _verified(connection.execute(BY_ID, (number,)).fetchone())
+    return _verify_row(connection.execute(BY_ID, (number,)).fetchone())
 
 
 def check_pieces(connection: Connection, stored: StoredBlob) -> None:
@@ -196,7 +196,7 @@ def _release_pages(connection: Connection) -> None:
     connection.execute("PRAGMA shrink_memory")
 
 
-def _damaged(stored: StoredBlob, number: int, trouble: str) -> CorruptDatabase:
+def _damage_error(stored: StoredBlob, number: int, trouble: str) -> CorruptDatabase:
     return CorruptDatabase(f"blob {stored.blob}: piece {number} {trouble}. {ADVICE}")
 
 
@@ -208,12 +208,12 @@ def blob_totals(connection: Connection) -> tuple[int, int]:
     return int(count), int(size)
 
 
-def whole_blobs(connection: Connection, after: bytes, most: int) -> list[Blob]:
+def list_whole_blobs(connection: Connection, after: bytes, most: int) -> list[Blob]:
     """The blobs in the order of their digests, after this digest."""
     rows = connection.execute(
         f"SELECT {COLUMNS} FROM blobs WHERE digest > ? ORDER BY digest LIMIT ?", (after, most)
     )
-    return [_verified(row).blob for row in rows.fetchall()]
+    return [_verify_row(row).blob for row in rows.fetchall()]
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def add_pieces(connection: Connection, blob: int, first: int, pieces: Iterable[b
     Raises:
         BlobNotFound: Nothing was added to it for so long that it was removed.
     """
-    unfinished = _unfinished(connection, blob)
+    unfinished = _require_unfinished(connection, blob)
     start = (blob << NUMBER_BITS) + first
     rows = [(number, piece_checksum(number, data), data) for number, data in enumerate(pieces, start)]
     connection.executemany(ADD_PIECE, rows)
@@ -252,7 +252,7 @@ def finish_blob(connection: Connection, blob: int, digest: bytes, size: int, tim
     Returns:
         False where the file has a blob of this digest already. Then the new one is left for `remove_pieces`.
     """
-    unfinished = _unfinished(connection, blob)
+    unfinished = _require_unfinished(connection, blob)
     if renew_blob(connection, digest, time):
         _keep(connection, unfinished._replace(time=0))
         return False
@@ -260,9 +260,9 @@ def finish_blob(connection: Connection, blob: int, digest: bytes, size: int, tim
     return True
 
 
-def _unfinished(connection: Connection, blob: int) -> StoredBlob:
+def _require_unfinished(connection: Connection, blob: int) -> StoredBlob:
     row = connection.execute(BY_ID, (blob,)).fetchone()
-    unfinished = None if row is None else _verified(row)
+    unfinished = None if row is None else _verify_row(row)
     if unfinished is None or unfinished.digest is not None or not unfinished.time:
         raise BlobNotFound(
             f"number {blob}",
@@ -290,14 +290,14 @@ def check_blobs(connection: Connection, body: bytes) -> None:
         BlobNotFound: A document to be written holds a blob that the file does not have.
     """
     for blob in blobs_in(body):
-        known_blob(connection, blob)
+        require_blob(connection, blob)
 
 
 def add_references(connection: Connection, entries: Iterable[tuple[int, bytes | None]]) -> None:
     """Write the references of log entries, given their seqs and documents."""
     for seq, body in entries:
         for blob in () if body is None else blobs_in(body):
-            stored = known_blob(connection, blob)
+            stored = require_blob(connection, blob)
             connection.execute(ADD_REFERENCE, (seq, stored.id))
             if not stored.used:
                 _keep(connection, stored._replace(used=1))
@@ -315,7 +315,7 @@ def drop_references(connection: Connection, seqs: str, parameters: Sequence[Any]
         if connection.execute(IS_REFERRED, (blob,)).fetchone() is None:
             row = connection.execute(BY_ID, (blob,)).fetchone()
             if row is not None:
-                _keep(connection, _verified(row)._replace(used=0))
+                _keep(connection, _verify_row(row)._replace(used=0))
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -370,10 +370,10 @@ def remove_unused(
     count, most = 0, MOST_PIECES
     # The machine's clock was ahead when they were put. From now on they grow old.
     for row in connection.execute(FROM_FUTURE, (now + DAY_MS,)).fetchall():
-        _keep(connection, _verified(row)._replace(time=now))
+        _keep(connection, _verify_row(row)._replace(time=now))
     bounds = (now - unused_ms + 1, now - max(unused_ms, GRACE_MS) + 1)
     for row in connection.execute(f"{UNUSED} LIMIT ?3", (*bounds, len(held) + most)).fetchall():
-        stored = _verified(row)
+        stored = _verify_row(row)
         if stored.id in held:
             continue
         if most <= 0:
@@ -402,16 +402,16 @@ def remove_pieces(connection: Connection, blob: int, most: int = MOST_PIECES) ->
         The number of removed pieces, and one for the blob.
     """
     first, end = blob << NUMBER_BITS, (blob + 1) << NUMBER_BITS
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT id FROM pieces WHERE id >= ? AND id < ? ORDER BY id LIMIT ?", (first, end, most)
     ).fetchall()
-    if found:
-        connection.execute("DELETE FROM pieces WHERE id >= ? AND id <= ?", (first, found[-1][0]))
-    if len(found) == most:
+    if rows:
+        connection.execute("DELETE FROM pieces WHERE id >= ? AND id <= ?", (first, rows[-1][0]))
+    if len(rows) == most:
         _release_pages(connection)
         return most
     connection.execute("DELETE FROM blobs WHERE id = ?", (blob,))
-    return len(found) + 1
+    return len(rows) + 1
 
 
 def give_up_blob(connection: Connection, blob: int) -> bool:
@@ -420,5 +420,5 @@ def give_up_blob(connection: Connection, blob: int) -> bool:
     row = connection.execute(BY_ID, (blob,)).fetchone()
     if row is None or row[1] is not None:
         return False
-    _keep(connection, _verified(row)._replace(time=0))
+    _keep(connection, _verify_row(row)._replace(time=0))
     return True

@@ -87,7 +87,7 @@ class Block(Participant):
     # -----------------------------------------------------------------------------------------------------------
     # Refusals
 
-    def refused(self, operation: str) -> TransactionOwned:
+    def refusal_error(self, operation: str) -> TransactionOwned:
         """The error for a write outside the block, which cannot wait for its end in the same thread."""
         return TransactionOwned(
             operation,

@@ -17,7 +17,7 @@ from reactdb.errors import CorruptDatabase, IncompatibleFormat, InvalidKey, Inva
 from reactdb.expression import Expression, check_known, compile_value, from_data
 from reactdb.expression.markers import absent
 from reactdb.store.file.sqlite import Connection
-from reactdb.store.schema import CatalogueRows, catalogue_rows, check_catalogue, fact
+from reactdb.store.schema import CatalogueRows, check_catalogue, read_catalogue_rows, read_fact
 from reactdb.values import codec, collation
 
 # Bytes that a hidden entry keeps of its value: a large object in an indexed field must not be in the file once more.
@@ -111,18 +111,18 @@ class IndexInfo:
         Hidden rows have the index's number negated, so that a scan of the others meets none of them. Their value
         bytes are cut.
         """
-        found = []
+        rows = []
         try:
             value = self.value_of(document)
             for tag, element in enumerate(value if self.multi and isinstance(value, list) else (value,)):
                 key = collation.index_key_bytes(element)
                 if key is None:
-                    found.append((-self.id, collation.key_bytes(element)[:HIDDEN_VALUE_BYTES], tag))
+                    rows.append((-self.id, collation.key_bytes(element)[:HIDDEN_VALUE_BYTES], tag))
                 else:
-                    found.append((self.id, key, tag))
+                    rows.append((self.id, key, tag))
         except (QueryError, InvalidKey):
             return []
-        return found
+        return rows
 
 
 class TableInfo:
@@ -158,7 +158,7 @@ class TableInfo:
         self.dropped = dropped
         self.indexes = indexes
 
-    def renamed(self, name: str | None) -> TableInfo:
+    def copy_renamed(self, name: str | None) -> TableInfo:
         """A copy with another name; None: the table itself."""
         if name is None:
             return self
@@ -193,25 +193,26 @@ class Catalogue:
         """The numbers of all indexes."""
         return frozenset(index.id for info in self.by_id.values() for index in info.indexes.values())
 
-    def renamed(self, names: Mapping[int, str]) -> Catalogue:
+    def copy_renamed(self, names: Mapping[int, str]) -> Catalogue:
         """The same with other names of some tables, by number."""
         return Catalogue(
-            self.version, {number: info.renamed(names.get(number)) for number, info in self.by_id.items()}
+            self.version,
+            {number: info.copy_renamed(names.get(number)) for number, info in self.by_id.items()},
         )
 
     def at(self, name: TableReference, seq: int) -> TableInfo | None:
         """The table that had this name at `seq`; of several, the newest."""
-        found = [
+        matches = [
             info
             for info in self.by_id.values()
             if info.reference == name and info.created <= seq and (info.dropped is None or seq < info.dropped)
         ]
-        return max(found, key=lambda info: info.id) if found else None
+        return max(matches, key=lambda info: info.id) if matches else None
 
     def after(self, name: TableReference, seq: int) -> TableInfo | None:
         """The first table of this name that was made after `seq`, also where it was dropped since."""
-        found = [info for info in self.by_id.values() if info.reference == name and info.created > seq]
-        return min(found, key=lambda info: info.id) if found else None
+        matches = [info for info in self.by_id.values() if info.reference == name and info.created > seq]
+        return min(matches, key=lambda info: info.id) if matches else None
 
 
 def load(connection: Connection, *, is_checked: bool = True) -> Catalogue:
@@ -231,13 +232,13 @@ def load(connection: Connection, *, is_checked: bool = True) -> Catalogue:
 
 
 def _load(connection: Connection, is_checked: bool) -> Catalogue:
-    rows = catalogue_rows(connection)
+    rows = read_catalogue_rows(connection)
     if is_checked:
         check_catalogue(connection, rows)
-    return made_of(int(fact(connection, "catalogue") or 0), rows)
+    return build_catalogue(int(read_fact(connection, "catalogue") or 0), rows)
 
 
-def made_of(version: int, rows: CatalogueRows) -> Catalogue:
+def build_catalogue(version: int, rows: CatalogueRows) -> Catalogue:
     """The catalogue of the lists that the file has.
 
     Raises:

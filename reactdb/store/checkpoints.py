@@ -202,7 +202,7 @@ class Checkpoints:
         assert writer.guard is not None
         trouble = writer.guard.examine()
         if trouble:
-            return f"checkpoint: {writer.engine.moved(trouble)}"
+            return f"checkpoint: {writer.engine.report_moved(trouble)}"
         # Longer after each failure: otherwise a read that takes longer than that would let the log grow without end.
         wait_s = WAIT_S * max(0.2, writer.guard.look()[0] / CHECKPOINT_BYTES) * 2 ** min(self._failed, 3)
         end = time.monotonic() + min(MOST_WAIT_S, wait_s)
@@ -212,13 +212,13 @@ class Checkpoints:
             writer.lock_wait.at_most(LOCK_WAIT_S, in_one_piece=True)
             writer.flushes.settle(writer.connection, "checkpoint")
             self._is_ours = True
-            reason = self._empty(keep_bytes)
+            reason = self._empty_log(keep_bytes)
             while reason:
                 # First stop the reads of this process. Running reads may end, and new ones wait: reads that each
                 # begin before the last one has ended would keep the log for ever.
                 with writer.engine.hold_reads(end) as are_held:
                     self._is_ours = not are_held
-                    reason = self._empty(keep_bytes)
+                    reason = self._empty_log(keep_bytes)
                 left_s = end - time.monotonic()
                 if not reason or left_s <= 0:
                     break
@@ -227,13 +227,13 @@ class Checkpoints:
                 pause_s *= 3
         except SQLiteError as error:
             writer.doubt(error)
-            return str(writer.engine.translated(error, "checkpoint"))
+            return str(writer.engine.translate_error(error, "checkpoint"))
         except ReactDBError as error:
-            said = str(error)
-            return said if said.startswith("checkpoint: ") else f"checkpoint: {said}"
+            message = str(error)
+            return message if message.startswith("checkpoint: ") else f"checkpoint: {message}"
         return reason and f"checkpoint: {reason}"
 
-    def _empty(self, keep_bytes: int) -> str:
+    def _empty_log(self, keep_bytes: int) -> str:
         """One try. Returns: the reason of a failure; empty after success."""
         reason = self._copy_log()
         # After the copy: a feed that begins once all of it is in the file reads in the file, and is not in the way.
@@ -249,12 +249,12 @@ class Checkpoints:
             trouble = "" if writer.guard is None else writer.guard.examine()
             if trouble:
                 # It would copy another file's.
-                return str(writer.engine.moved(trouble))
+                return str(writer.engine.report_moved(trouble))
             connection.execute("BEGIN IMMEDIATE")
             try:
                 trouble = "" if writer.guard is None else writer.guard.look_before()[1]
                 if trouble:
-                    raise writer.engine.moved(trouble)
+                    raise writer.engine.report_moved(trouble)
                 busy, pages, done = copier.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             finally:
                 connection.execute("ROLLBACK")
@@ -275,7 +275,7 @@ class Checkpoints:
         """Empty the log. The next commit does that, if the log has no readers; so make a commit. Returns: the reason
         of a failure; empty after success."""
         path = self._writer.path
-        before = wal_room.generation(path)
+        before = wal_room.read_generation(path)
         try:
             if keep_bytes != CHECKPOINT_BYTES:
                 self._keep(keep_bytes)
@@ -283,7 +283,7 @@ class Checkpoints:
         finally:
             if keep_bytes != CHECKPOINT_BYTES:
                 self._keep(CHECKPOINT_BYTES)
-        is_anew = self._frames <= SMALL_BYTES // FRAME_BYTES or wal_room.generation(path) != before
+        is_anew = self._frames <= SMALL_BYTES // FRAME_BYTES or wal_room.read_generation(path) != before
         return "" if is_anew else f"{self._reader()} is still in the write-ahead log"
 
     def write_over(self) -> None:

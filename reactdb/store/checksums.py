@@ -55,7 +55,7 @@ def entry_checksum(
     if prev is not None:
         rest += prev * PREV
     if origin is not None or meta is not None:
-        rest += _labels(origin, meta)
+        rest += _sum_labels(origin, meta)
     return adler32(body or b"", adler32(key, table_id)) + rest % MODULUS * ONE_HIGH
 
 
@@ -75,7 +75,7 @@ def insert_checksums(
     """
     assert INSERT == 0
     low = list(map(adler32, bodies, map(adler32, keys, repeat(table_id))))
-    rest = (first * SEQ + step * STEP + time + _labels(origin, None)) % MODULUS
+    rest = (first * SEQ + step * STEP + time + _sum_labels(origin, None)) % MODULUS
     end = rest + (SEQ + STEP) * len(keys)
     if end < MODULUS:
         return sum(low), map(add, low, range(rest * ONE_HIGH, end * ONE_HIGH, (SEQ + STEP) * ONE_HIGH))
@@ -94,8 +94,8 @@ def is_whole(table_id: int, key: bytes, body: Any, checksum: Any) -> bool:
 def are_whole(table_id: int, keys: Sequence[bytes], bodies: Sequence[Any], checksums: Sequence[Any]) -> bool:
     """The same for many documents at once, by comparing sums: three times as quick as single calls."""
     try:
-        found = sum(map(adler32, bodies, map(adler32, keys, repeat(table_id))))
-        return bool((sum(checksums) - found) % ONE_HIGH == 0)
+        total = sum(map(adler32, bodies, map(adler32, keys, repeat(table_id))))
+        return bool((sum(checksums) - total) % ONE_HIGH == 0)
     except TypeError:
         return False
 
@@ -123,7 +123,7 @@ def are_entries_whole(columns: Sequence[Sequence[Any]]) -> bool:
         if None in bodies:
             bodies = [b"" if body is None else body for body in bodies]
         low = sum(map(adler32, bodies, seeds))
-        rest = _rests(seqs, kinds, steps, prevs, times, origins, metas)
+        rest = _sum_upper_parts(seqs, kinds, steps, prevs, times, origins, metas)
         high, remainder = divmod(sum(checksums) - low, ONE_HIGH)
         if remainder or (high - rest) % MODULUS:
             return False
@@ -145,12 +145,14 @@ def are_steps_whole(columns: Sequence[Sequence[Any]]) -> bool:
     """
     *others, checksums = columns
     try:
-        return bool((sum(checksum >> 32 for checksum in checksums) - _rests(*others)) % MODULUS == 0)
+        return bool(
+            (sum(checksum >> 32 for checksum in checksums) - _sum_upper_parts(*others)) % MODULUS == 0
+        )
     except (TypeError, AttributeError, ValueError):
         return False
 
 
-def _rests(
+def _sum_upper_parts(
     seqs: Sequence[int],
     kinds: Sequence[int],
     steps: Sequence[int],
@@ -165,7 +167,7 @@ def _rests(
     )
     count = len(seqs)
     if origins.count(None) < count or metas.count(None) < count:
-        rest += sum(map(_labels, origins, metas))
+        rest += sum(map(_sum_labels, origins, metas))
     return rest
 
 
@@ -182,10 +184,10 @@ def values_checksum(*values: Any) -> int:
     return crc32(packb(values))
 
 
-def _labels(origin: str | None, meta: bytes | None) -> int:
-    found = 0
+def _sum_labels(origin: str | None, meta: bytes | None) -> int:
+    total = 0
     if origin is not None:
-        found += adler32(origin.encode()) * ORIGIN
+        total += adler32(origin.encode()) * ORIGIN
     if meta is not None:
-        found += adler32(meta) * META
-    return found
+        total += adler32(meta) * META
+    return total

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from reactdb.logs import logger
 from reactdb.store.file.sqlite import Connection
-from reactdb.store.schema import fact, set_fact
+from reactdb.store.schema import read_fact, set_fact
 
 # How far the newest entry may be ahead of the machine's clock before either counts as wrong.
 DAY_MS = 86_400_000
@@ -40,17 +40,17 @@ class LogClock:
         if newest_ms - now_ms <= DAY_MS:
             return newest_ms
         self.warn(newest_ms, now_ms)
-        time_ms = shown_time(connection, newest_ms, now_ms)
+        time_ms = read_log_clock(connection, newest_ms, now_ms)
         set_fact(connection, SHOWN, f"{time_ms} {now_ms}")
         return time_ms
 
     def now(self, connection: Connection, now_ms: int) -> int:
         """The time of the log: the machine's, or the log's own while the machine's is wrong."""
-        newest_ms = newest_time(connection)
+        newest_ms = read_newest_time(connection)
         if newest_ms - now_ms <= DAY_MS:
             return now_ms
         self.warn(newest_ms, now_ms)
-        return shown_time(connection, newest_ms, now_ms)
+        return read_log_clock(connection, newest_ms, now_ms)
 
     def warn(self, newest_ms: int, now_ms: int) -> None:
         """Log that the machine's clock or the newest entry is wrong, once."""
@@ -64,21 +64,21 @@ class LogClock:
             )
 
 
-def newest_time(connection: Connection) -> int:
+def read_newest_time(connection: Connection) -> int:
     """The time of the newest entry, in milliseconds since 1970; 0 where there is none."""
     row = connection.execute("SELECT time FROM log ORDER BY seq DESC LIMIT 1").fetchone()
     return 0 if row is None else int(row[0])
 
 
-def behind_ms(connection: Connection, now_ms: int) -> int | None:
+def measure_clock_lag_ms(connection: Connection, now_ms: int) -> int | None:
     """By how many milliseconds the machine's clock is behind the newest entry; None where it is a day or less."""
-    behind = newest_time(connection) - now_ms
+    behind = read_newest_time(connection) - now_ms
     return behind if behind > DAY_MS else None
 
 
-def shown_time(connection: Connection, newest_ms: int, now_ms: int) -> int:
+def read_log_clock(connection: Connection, newest_ms: int, now_ms: int) -> int:
     """The time of the log's own clock, while the machine's is wrong."""
-    known = str(fact(connection, SHOWN) or "").partition(" ")
+    known = str(read_fact(connection, SHOWN) or "").partition(" ")
     shown_ms, then_ms = int(known[0] or 0), int(known[2] or 0)
     # A newer entry was written while the machine's clock was ahead again. The log's clock restarts at that entry.
     return shown_ms + max(0, now_ms - then_ms) if shown_ms >= newest_ms else newest_ms

@@ -16,7 +16,7 @@ from reactdb.store.file.sqlite import ADVICE, Connection, SQLiteError
 from reactdb.values import collation
 
 
-def damaged_document(connection: Connection, table: TableInfo, key: Any, body: Any) -> CorruptDatabase:
+def damaged_document_error(connection: Connection, table: TableInfo, key: Any, body: Any) -> CorruptDatabase:
     """The error of a key whose stored document does not match its checksum."""
     try:
         row = connection.execute(
@@ -32,10 +32,10 @@ def damaged_document(connection: Connection, table: TableInfo, key: Any, body: A
         trouble = "is another document's"
     else:
         trouble = "does not match its checksum: it is not what was written"
-    return corrupt(f"its log entry {seq} {trouble}", table.name, key, seq)
+    return corruption_error(f"its log entry {seq} {trouble}", table.name, key, seq)
 
 
-def first_damaged(
+def find_first_damaged(
     connection: Connection,
     table: TableInfo,
     keys: Sequence[Any],
@@ -45,30 +45,30 @@ def first_damaged(
     """The error of the first damaged document among several."""
     for key, body, checksum in zip(keys, bodies, checksums, strict=True):
         if not is_whole(table.id, key, body, checksum):
-            return damaged_document(connection, table, key, body)
+            return damaged_document_error(connection, table, key, body)
     return CorruptDatabase(
         f"table `{table.name}`: documents do not match their checksums. {ADVICE}", table=table.name
     )
 
 
-def damaged_entry(table: TableReference, key: Any, seq: Any) -> CorruptDatabase:
+def damaged_entry_error(table: TableReference, key: Any, seq: Any) -> CorruptDatabase:
     """The error of a log entry, or of its superseded document, that does not match its checksum."""
-    return corrupt(
+    return corruption_error(
         f"log entry {seq} does not match its checksum: it is not what was written", table, key, seq
     )
 
 
-def corrupt(trouble: str, table: TableReference, key: Any, seq: Any) -> CorruptDatabase:
+def corruption_error(trouble: str, table: TableReference, key: Any, seq: Any) -> CorruptDatabase:
     """An error about one key, or one entry, of a table."""
     return CorruptDatabase(
-        f"table `{table}`, key {key_in_words(key)}: {trouble}. {ADVICE}",
+        f"table `{table}`, key {format_key(key)}: {trouble}. {ADVICE}",
         table=str(table),
-        key=key_or_bytes(key),
+        key=decode_key_or_bytes(key),
         seq=seq,
     )
 
 
-def missing_entry(seq: int) -> CorruptDatabase:
+def missing_entry_error(seq: int) -> CorruptDatabase:
     """The log has no such entry, and should have."""
     return CorruptDatabase(
         f"log entry {seq} is missing: another program has changed the file, or it is damaged. {ADVICE}",
@@ -76,9 +76,9 @@ def missing_entry(seq: int) -> CorruptDatabase:
     )
 
 
-def unfiled_entry(table: str, key: Any, seq: Any) -> CorruptDatabase:
+def unfiled_entry_error(table: str, key: Any, seq: Any) -> CorruptDatabase:
     """The error of a newest entry that its key does not lead to."""
-    return corrupt(
+    return corruption_error(
         f"log entry {seq} is not filed under its key: another program has changed the file, or it is damaged",
         table,
         key,
@@ -86,7 +86,7 @@ def unfiled_entry(table: str, key: Any, seq: Any) -> CorruptDatabase:
     )
 
 
-def key_or_bytes(key: Any) -> Any:
+def decode_key_or_bytes(key: Any) -> Any:
     """The primary key; its encoded bytes if they are damaged."""
     try:
         return collation.key_value(key)
@@ -94,7 +94,7 @@ def key_or_bytes(key: Any) -> Any:
         return key
 
 
-def key_in_words(key: Any) -> str:
+def format_key(key: Any) -> str:
     """The primary key for a message, cut off at 100 characters; its encoded bytes if they are damaged."""
     try:
         return repr(collation.key_value(key))[:100]

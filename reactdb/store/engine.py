@@ -37,9 +37,9 @@ from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.epochs import Epochs
 from reactdb.store.file import fork, names, sqlite
 from reactdb.store.file.guard import FileGuard
-from reactdb.store.file.identity import identity_of
+from reactdb.store.file.identity import read_identity
 from reactdb.store.file.immutable import IMMUTABLE, READ_ONLY, connect_to_read
-from reactdb.store.file.opening import Probe, look, not_opened, prepare, use_wal
+from reactdb.store.file.open_checks import Probe, explain_open_failure, look, prepare, use_wal
 from reactdb.store.file.sqlite import Connection, SQLiteError
 from reactdb.store.log import PagesInUse
 from reactdb.store.publisher import Publisher
@@ -49,9 +49,9 @@ from reactdb.store.snapshot import (
     LOG_END,
     Snapshot,
     UnindexedSnapshot,
-    as_of,
-    head_seq,
     read_document,
+    read_head_seq,
+    view_as_of,
 )
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.write_queue import Waiter, WriteQueue
@@ -144,8 +144,8 @@ class Engine:
                     # Only then: it takes the write lock, which another process may have for long.
                     schema.migrate(connection, self.path)
             self.catalogue = load(connection)
-            self.database_id = schema.fact(connection, "database_id")
-            self.publisher = Publisher(self, head_seq(connection))
+            self.database_id = schema.read_fact(connection, "database_id")
+            self.publisher = Publisher(self, read_head_seq(connection))
             if not self.is_memory and not self.is_immutable:
                 self.guard = FileGuard(self.path)
             if self.read_only:
@@ -159,7 +159,7 @@ class Engine:
                     self.readers.lend(Reader(probe.connection, self.catalogue))
                     probe = None
         except sqlite.READ_ERRORS as error:
-            translated = not_opened(error, self.path)
+            translated = explain_open_failure(error, self.path)
             connection.close()
             raise translated from error
         except BaseException:
@@ -195,17 +195,17 @@ class Engine:
                 memory=self.is_memory,
             )
         except CannotOpen as error:
-            moved = self._moved_error()
+            moved = self._find_move_error()
             if moved is not None:
                 raise moved from error
             raise
         if not self.is_memory:
             connection.compared = self._compared
-        if self.guard is not None and identity_of(self.path) != self.guard.identity:
+        if self.guard is not None and read_identity(self.path) != self.guard.identity:
             # Nothing was read yet. The first read would open the -shm of this path, which the other connections have mapped, and
             # cut it off, because they are connections to another file: their next read would end the process (SIGBUS).
             connection.close()
-            raise self.moved(f"{self.path} is another file now")
+            raise self.report_moved(f"{self.path} is another file now")
         return connection
 
     @property
@@ -273,7 +273,7 @@ class Engine:
         if self.unusable is not None:
             raise self.unusable()
 
-    def moved(self, trouble: str) -> StorageMoved:
+    def report_moved(self, trouble: str) -> StorageMoved:
         """Note that the file was moved. Returns: the error that says so. From now on every use raises it and every
         feed ends with it."""
         message = f"{trouble}: close this database and open it again"
@@ -284,10 +284,10 @@ class Engine:
             self.publisher.note(StorageMoved(message))
         return StorageMoved(message)
 
-    def translated(self, error: Exception, operation: str) -> ReactDBError:
+    def translate_error(self, error: Exception, operation: str) -> ReactDBError:
         """Translate SQLite's error. If the file was moved, the result says so, whatever SQLite says. If the first
         page is damaged, the result says so, and all later writes are refused."""
-        moved = self._moved_error()
+        moved = self._find_move_error()
         if moved is not None:
             return moved
         translated = sqlite.translate(error, operation, self.path)
@@ -312,14 +312,14 @@ class Engine:
         try:
             connection = self.connect("ro")
             try:
-                is_ours = schema.identify(connection, self.path) and schema.database_id(connection)
+                is_ours = schema.identify(connection, self.path) and schema.read_database_id(connection)
             finally:
                 connection.close()
             trouble = "it names no database of reactdb"
         except sqlite.READ_ERRORS as error:
             translated = sqlite.translate(error, operation, self.path)
             is_ours = not isinstance(translated, (CorruptDatabase, NotADatabase))
-            trouble = sqlite.words_of(error)
+            trouble = sqlite.message_of(error)
         except ReactDBError as error:
             is_ours = not isinstance(error, (CorruptDatabase, NotADatabase))
             trouble = str(error)
@@ -330,7 +330,7 @@ class Engine:
             f"file, or it is damaged. {sqlite.ADVICE}"
         )
 
-    def _moved_error(self) -> ReactDBError | None:
+    def _find_move_error(self) -> ReactDBError | None:
         """StorageMoved if the opened file is missing or was replaced, whichever thread notices it first; else
         None."""
         if self.unusable is not None:
@@ -338,11 +338,11 @@ class Engine:
             # (The log of a database that was closed is gone, as it should be.)
             return known if isinstance(known, StorageMoved) else None
         trouble = "" if self.guard is None else self.guard.examine()
-        return self.moved(trouble) if trouble else None
+        return self.report_moved(trouble) if trouble else None
 
-    def rest(self) -> Rest:
+    def pause(self) -> EnginePause:
         """See `file.fork`."""
-        return Rest(self)
+        return EnginePause(self)
 
     def abandon(self) -> None:
         """In a child of fork(): it is the parent's. `fork` has closed its connections, or leaves them open for ever."""
@@ -378,13 +378,13 @@ class Engine:
         if table is not None and is_readable:
             reader = self._take_reader()
             try:
-                found = read_document(reader.connection, table, key, GET_LIVE)
-                return None if found is None else found[1]
+                head = read_document(reader.connection, table, key, GET_LIVE)
+                return None if head is None else head[1]
             except TableNotFound:
                 # Another process has dropped the table, and may have made another table of this name.
                 pass
             except SQLiteError as error:
-                raise self.translated(error, "read") from error
+                raise self.translate_error(error, "read") from error
             finally:
                 self._give_back(reader)
         # Another process may have made the table since.
@@ -419,13 +419,13 @@ class Engine:
             try:
                 yield transaction.snapshot()
             except SQLiteError as error:
-                raise self.translated(error, "read") from error
+                raise self.translate_error(error, "read") from error
             return
         if self.is_memory and self.writer is not None and self.writer.inside is not None:
             transaction = self.writer.of_thread
             if transaction is not None:
                 # Another flow's. To wait for its end would not let it end.
-                with self._without(transaction) as snapshot:
+                with self._read_before(transaction) as snapshot:
                     yield snapshot
                 return
         reader = self._take_reader()
@@ -435,7 +435,7 @@ class Engine:
             connection.execute("BEGIN")
             yield Snapshot(connection, self._catalogue_of(reader), reader.known)
         except SQLiteError as error:
-            raise self.translated(error, "read") from error
+            raise self.translate_error(error, "read") from error
         finally:
             del self.readers.reading[reader]
             if connection.in_transaction:
@@ -450,16 +450,16 @@ class Engine:
             return writer.last_seq
         reader = self._take_reader()
         try:
-            return head_seq(reader.connection)
+            return read_head_seq(reader.connection)
         except SQLiteError as error:
-            raise self.translated(error, "read") from error
+            raise self.translate_error(error, "read") from error
         finally:
             self._give_back(reader)
 
     def fresh_snapshot(self) -> AbstractContextManager[Snapshot]:
         """A snapshot of the committed state, also inside a write transaction of this thread."""
         transaction = self.current_transaction()
-        return self.snapshot() if transaction is None else self._without(transaction)
+        return self.snapshot() if transaction is None else self._read_before(transaction)
 
     def check_rows(self) -> None:
         """Called before rows that are no documents are read.
@@ -475,7 +475,7 @@ class Engine:
                 writer.join("read", None)
 
     @contextmanager
-    def _without(self, transaction: WriteTransaction) -> Iterator[Snapshot]:
+    def _read_before(self, transaction: WriteTransaction) -> Iterator[Snapshot]:
         """A snapshot of the state before a write transaction of this thread."""
         assert self.writer is not None
         if self.is_memory:
@@ -494,11 +494,11 @@ class Engine:
                 else Snapshot(transaction.connection, known)
             )
             try:
-                yield as_of(now, transaction.first - 1)
+                yield view_as_of(now, transaction.first - 1)
             except SQLiteError as error:
-                raise self.translated(error, "read") from error
+                raise self.translate_error(error, "read") from error
         else:
-            with self.writer.set_aside(), self.snapshot() as snapshot:
+            with self.writer.suspend_transaction(), self.snapshot() as snapshot:
                 yield snapshot
 
     @contextmanager
@@ -535,12 +535,12 @@ class Engine:
         (monotonic): then reads continue."""
         with ExitStack() as held:
             for readers in self._all_readers():
-                if not readers.rest(end):
+                if not readers.pause(end):
                     # Before the caller continues: the waiting reads may begin now.
                     held.close()
                     yield False
                     return
-                held.callback(readers.go_on)
+                held.callback(readers.resume)
             yield True
 
     def _all_readers(self) -> list[Readers]:
@@ -576,10 +576,10 @@ class Engine:
             trouble = "" if self.guard is None else self.guard.examine()
             if trouble:
                 # It would read another file.
-                raise self.moved(trouble)
+                raise self.report_moved(trouble)
         except SQLiteError as error:
             connection.close()
-            raise self.translated(error, "read") from error
+            raise self.translate_error(error, "read") from error
         except BaseException:
             connection.close()
             raise
@@ -602,7 +602,7 @@ class Engine:
         """Raises: StorageMoved, where the file is read as immutable and has been written."""
         trouble = "" if self.guard is None or self.unusable is not None else self.guard.look()[1]
         if trouble:
-            raise self.moved(trouble)
+            raise self.report_moved(trouble)
 
     def _catalogue_of(self, reader: Reader) -> Catalogue:
         """Returns the catalogue that matches the reader's state. Called inside the reader's transaction.
@@ -623,7 +623,7 @@ class Engine:
                     reader.shown = shown
             reader.version = version
             known = self.catalogue
-            if int(schema.fact(connection, "catalogue")) == known.version:
+            if int(schema.read_fact(connection, "catalogue")) == known.version:
                 reader.catalogue = known
             else:
                 reader.catalogue = load(connection)
@@ -726,7 +726,7 @@ class Engine:
         return self.unusable is None and self.publisher.catch_up()
 
 
-class Rest:
+class EnginePause:
     """Stops one engine while its process forks, if it can be stopped in time."""
 
     def __init__(self, engine: Engine) -> None:
@@ -748,14 +748,14 @@ class Rest:
             if self._turn is None:
                 # A thread writes, perhaps this thread.
                 return
-        self.is_complete = readers.rest(end)
+        self.is_complete = readers.pause(end)
 
     def end(self) -> None:
         """Continue, in the parent."""
         if self.is_complete:
-            self.engine.readers.go_on()
+            self.engine.readers.resume()
         if self._turn is not None and self._writer is not None:
-            self._writer.queue.go_on(self._turn)
+            self._writer.queue.resume(self._turn)
 
     def close_inherited(self) -> None:
         """Close the idle connections, in the child."""

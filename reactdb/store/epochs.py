@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from reactdb.errors import CorruptDatabase
 from reactdb.store.file.sqlite import ADVICE, Connection
-from reactdb.store.log import low_water
+from reactdb.store.log import read_low_water
 
 # Several epochs may begin at one seq; all but the last are then without changes.
 EPOCH_OF = (
@@ -64,7 +64,7 @@ class Epochs:
             self._newest = Epoch(*row[:2])
         return str(row[0])
 
-    def begun(self, epoch: Epoch) -> None:
+    def note_epoch(self, epoch: Epoch) -> None:
         """Note the epoch that this process has begun, after its commit: it is the newest."""
         self._newest = epoch
 
@@ -83,7 +83,7 @@ def end_of(connection: Connection, name: str) -> tuple[bool, int | None]:
     return True, None if following is None else int(following[0])
 
 
-def epochs(connection: Connection) -> list[Epoch]:
+def read_epochs(connection: Connection) -> list[Epoch]:
     """All of them, in the order in which they began."""
     rows = connection.execute("SELECT epoch, since FROM epochs ORDER BY since, position").fetchall()
     return [Epoch(str(name), int(since)) for name, since in rows]
@@ -113,7 +113,7 @@ def was_removed(connection: Connection, epoch: Epoch) -> bool:
     """Whether compaction may have removed an epoch that is missing from the list: then it has removed all earlier
     ones, too."""
     (oldest,) = connection.execute("SELECT min(since) FROM epochs").fetchone()
-    return oldest is not None and epoch.since <= oldest and epoch.since < low_water(connection)
+    return oldest is not None and epoch.since <= oldest and epoch.since < read_low_water(connection)
 
 
 def remove_epochs(connection: Connection, low: int) -> None:

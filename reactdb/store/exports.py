@@ -22,13 +22,13 @@ from reactdb.errors import CorruptDatabase, HistoryDiverged, HistoryLost
 from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.checksums import are_steps_whole
-from reactdb.store.damage import missing_entry
+from reactdb.store.damage import missing_entry_error
 from reactdb.store.engine import Engine
 from reactdb.store.file.sqlite import ADVICE, file_bytes
-from reactdb.store.log import Entries, fetch, low_water, read
-from reactdb.store.retention import newest_older_than
+from reactdb.store.log import Entries, fetch, read, read_low_water
+from reactdb.store.retention import find_newest_older_than
 from reactdb.store.schema import BLOCK_BITS
-from reactdb.store.snapshot import Snapshot, head_seq
+from reactdb.store.snapshot import Snapshot, read_head_seq
 
 # Rows of a page: half of them cost 5% more each, twice as many 3% less, and hold the memory of two.
 PAGE_ROWS = 2_000
@@ -97,9 +97,9 @@ class Pin:
 
 
 @contextmanager
-def opened(path: str, *, busy_timeout_s: float = 5.0, allow_network: bool = False) -> Iterator[Engine]:
+def open_to_read(path: str, *, busy_timeout_s: float = 5.0, allow_network: bool = False) -> Iterator[Engine]:
     """Open a file to read only. Other handles may have it open to write."""
-    engine = registry.engine_for(path, True, busy_timeout_s, allow_network)
+    engine = registry.open_engine(path, True, busy_timeout_s, allow_network)
     try:
         yield engine
     finally:
@@ -109,19 +109,19 @@ def opened(path: str, *, busy_timeout_s: float = 5.0, allow_network: bool = Fals
 def pin(engine: Engine) -> Pin:
     """The present state of the file."""
     with engine.snapshot() as snapshot:
-        return pin_of(engine, snapshot)
+        return pin_snapshot(engine, snapshot)
 
 
-def pin_of(engine: Engine, snapshot: Snapshot) -> Pin:
+def pin_snapshot(engine: Engine, snapshot: Snapshot) -> Pin:
     """The state of the file as of a snapshot."""
     connection = snapshot.connection
-    seq = head_seq(connection)
+    seq = read_head_seq(connection)
     return Pin(
         engine.path,
         engine.database_id,
         engine.epochs.at(connection, seq),
         seq,
-        low_water(connection),
+        read_low_water(connection),
         file_bytes(engine.path) + file_bytes(engine.path + "-wal"),
     )
 
@@ -136,31 +136,31 @@ def check_same(engine: Engine, snapshot: Snapshot, database_id: str, seq: int) -
         raise HistoryDiverged(
             f"{engine.path} is database {engine.database_id} now, and was {database_id} when the read was planned"
         )
-    head = head_seq(snapshot.connection)
+    head = read_head_seq(snapshot.connection)
     if head < seq:
         raise HistoryDiverged(
             f"{engine.path} ends at seq {head} now, and had seq {seq} when the read was planned: it was replaced"
         )
 
 
-def tables_named(snapshot: Snapshot, name: str) -> tuple[int, ...]:
+def find_table_ids(snapshot: Snapshot, name: str) -> tuple[int, ...]:
     """The numbers of all tables with this name in the log: a table that was dropped and made again has several."""
     return tuple(info.id for info in snapshot.catalogue.by_id.values() if info.reference == name)
 
 
-def newest_at(snapshot: Snapshot, time_ms: int) -> int:
+def find_newest_seq(snapshot: Snapshot, time_ms: int) -> int:
     """The newest seq that was written at or before this time; where there is none, the oldest remaining position."""
     connection = snapshot.connection
-    return newest_older_than(connection, low_water(connection), head_seq(connection), time_ms)
+    return find_newest_older_than(connection, read_low_water(connection), read_head_seq(connection), time_ms)
 
 
-def first_of_commit(snapshot: Snapshot, seq: int) -> int:
+def find_commit_start(snapshot: Snapshot, seq: int) -> int:
     """The first seq at or after `seq` that begins a commit; one past the newest where there is none."""
     row = snapshot.connection.execute(NEXT_COMMIT, (seq - 1,)).fetchone()
-    return head_seq(snapshot.connection) + 1 if row is None else int(row[0])
+    return read_head_seq(snapshot.connection) + 1 if row is None else int(row[0])
 
 
-def last_commit_end(snapshot: Snapshot, since: int, until: int) -> int | None:
+def find_commit_end(snapshot: Snapshot, since: int, until: int) -> int | None:
     """The last seq with since < seq <= until that ends a commit; None where one commit covers them all.
 
     The newest change of the log ends a commit, too, but `until` is assumed to be before it.
@@ -215,7 +215,7 @@ def changes(
     )
     if entries is None or table_ids is not None:
         return entries, position
-    left_out = _left_out(snapshot)
+    left_out = _hidden_table_ids(snapshot)
     if left_out.isdisjoint(entries.table_ids):
         return entries, position
     chosen = [table_id not in left_out for table_id in entries.table_ids]
@@ -225,16 +225,16 @@ def changes(
     return Entries(*columns), position
 
 
-def entries_left_out(snapshot: Snapshot, since: int, until: int) -> int:
+def count_hidden_entries(snapshot: Snapshot, since: int, until: int) -> int:
     """How many entries of the log with since < seq <= until `changes` leaves out."""
-    found = 0
-    for table_id in _left_out(snapshot):
+    total = 0
+    for table_id in _hidden_table_ids(snapshot):
         (count,) = snapshot.connection.execute(COUNT_OF_TABLE, (table_id, since, until)).fetchone()
-        found += count
-    return found
+        total += count
+    return total
 
 
-def _left_out(snapshot: Snapshot) -> set[int]:
+def _hidden_table_ids(snapshot: Snapshot) -> set[int]:
     """The numbers of tables whose entries are no changes of documents for users."""
     return {CATALOGUE, *(info.id for info in snapshot.catalogue.by_id.values() if info.owner is not None)}
 
@@ -261,7 +261,7 @@ def documents(
         CorruptDatabase: Documents do not match their checksums.
     """
     connection = snapshot.connection
-    oldest = low_water(connection)
+    oldest = read_low_water(connection)
     if seq < oldest:
         raise HistoryLost(seq, oldest + 1)
     rows, is_all = fetch(
@@ -278,7 +278,7 @@ def documents(
     keys, bodies = snapshot.whole(table, [row[:3] for row in now])
     if len(now) < len(rows) or gone:
         changed = sorted([row[0] for row in rows if row[3] > seq] + [key for (key,) in gone])
-        back, stopped = _taken_back(snapshot, table, seq, changed)
+        back, stopped = _read_documents_as_of(snapshot, table, seq, changed)
         then = dict(zip(keys, bodies, strict=True)) | back
         if stopped is not None:
             end = stopped
@@ -287,7 +287,7 @@ def documents(
     return DocumentPage(keys, bodies, None if end is None else end + b"\0")
 
 
-def _taken_back(
+def _read_documents_as_of(
     snapshot: Snapshot, table: TableInfo, seq: int, keys: Sequence[bytes]
 ) -> tuple[dict[bytes, bytes], bytes | None]:
     """The documents of these keys as of `seq`. The keys are sorted and all have changed since; keys without a
@@ -298,21 +298,21 @@ def _taken_back(
     Returns:
         (the documents, the key after which it stopped because they have PAGE_BYTES; None where these are all).
     """
-    found: dict[bytes, bytes] = {}
+    bodies: dict[bytes, bytes] = {}
     size, start, count = 0, 0, FIRST_KEYS
     while start < len(keys):
         part = keys[start : start + count]
-        for key, body in _then(snapshot, table, seq, part, PAGE_BYTES - size):
+        for key, body in _read_versions_as_of(snapshot, table, seq, part, PAGE_BYTES - size):
             if body is not None:
-                found[key] = body
+                bodies[key] = body
                 size += len(body)
                 if size >= PAGE_BYTES:
-                    return found, key
+                    return bodies, key
         start, count = start + count, count * 2
-    return found, None
+    return bodies, None
 
 
-def _then(
+def _read_versions_as_of(
     snapshot: Snapshot, table: TableInfo, seq: int, keys: Sequence[bytes], most_bytes: int
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Each of these keys, in order, with its document as of `seq`, up to the document that reaches `most_bytes`."""
@@ -326,7 +326,7 @@ def _then(
     columns: list[Sequence[Any]] = [*zip(*rows, strict=True)] or [()] * 11
     seqs, kinds, _, prevs, _, _, _, _, table_ids, entry_keys, sizes = columns
     if not are_steps_whole(columns[:8]) or set(table_ids) != {table.id}:
-        raise _not_whole(snapshot, seq)
+        raise _find_damage(snapshot, seq)
     # For each key the last row is its oldest entry: the entry at or before `seq`, or else the key's first entry.
     oldest = dict(zip(entry_keys, range(len(rows)), strict=True))
     wanted: dict[int, bytes] = {}
@@ -334,10 +334,10 @@ def _then(
     for key in keys:
         place = oldest.get(key)
         if place is None or (sizes[place] is None) != (kinds[place] == DELETE):
-            raise _not_whole(snapshot, seq)
+            raise _find_damage(snapshot, seq)
         if seqs[place] > seq:
             if kinds[place] != INSERT:
-                raise missing_entry(prevs[place])
+                raise missing_entry_error(prevs[place])
         elif sizes[place] is not None:
             wanted[seqs[place]] = key
             size += sizes[place]
@@ -352,19 +352,19 @@ def _then(
 
 def split_keys(snapshot: Snapshot, table: TableInfo, documents_each: int) -> list[bytes]:
     """Keys that cut the table of today into ranges of `documents_each` documents: the beginnings of all but the first."""
-    found: list[bytes] = []
+    starts: list[bytes] = []
     start = b""
     while True:
         row = snapshot.connection.execute(SPLIT, (table.id, start, documents_each)).fetchone()
         if row is None:
-            return found
+            return starts
         start = row[0]
-        found.append(start)
+        starts.append(start)
 
 
-def first_and_last_keys(snapshot: Snapshot, table_ids: Sequence[int]) -> set[bytes]:
+def read_outer_keys(snapshot: Snapshot, table_ids: Sequence[int]) -> set[bytes]:
     """For each table its least and its greatest key, past or present: if both have the same type, all keys have."""
-    found: set[bytes] = set()
+    keys: set[bytes] = set()
     for table_id in table_ids:
         for tree in ("heads", "graves"):
             for order in ("ASC", "DESC"):
@@ -372,13 +372,13 @@ def first_and_last_keys(snapshot: Snapshot, table_ids: Sequence[int]) -> set[byt
                     f"SELECT key FROM {tree} WHERE table_id = ? ORDER BY key {order} LIMIT 1", (table_id,)
                 ).fetchone()
                 if row is not None:
-                    found.add(row[0])
-    return found
+                    keys.add(row[0])
+    return keys
 
 
-def _not_whole(snapshot: Snapshot, since: int) -> CorruptDatabase:
+def _find_damage(snapshot: Snapshot, since: int) -> CorruptDatabase:
     """Find the first damaged entry past a seq, and return the error of the read that names it."""
-    head = head_seq(snapshot.connection)
+    head = read_head_seq(snapshot.connection)
     position = since
     while position < head:
         page = snapshot.changes(position, head)

@@ -21,7 +21,7 @@ from weakref import ref
 __all__ = ["ControlFlow"]
 
 
-def running_task() -> Any:
+def find_running_task() -> Any:
     """The running asyncio task of this thread; None outside of a loop, and in a callback of a loop."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
@@ -35,7 +35,7 @@ def running_task() -> Any:
         return None
 
 
-def running_greenlet() -> Any:
+def find_running_greenlet() -> Any:
     """The running greenlet of this thread; None for the thread's first greenlet."""
     greenlet = sys.modules.get("greenlet")
     if greenlet is None:
@@ -56,7 +56,7 @@ class ControlFlow:
     __slots__ = ("_greenlet", "_name", "_task", "thread")
 
     def __init__(self) -> None:
-        task, greenlet = running_task(), running_greenlet()
+        task, greenlet = find_running_task(), find_running_greenlet()
         self.thread = get_ident()
         self._task = None if task is None else ref(task)
         # Kept, because the name is also needed after the task has ended.
@@ -67,7 +67,7 @@ class ControlFlow:
         """Whether it is the running flow."""
         if self.thread != get_ident():
             return False
-        task, greenlet = running_task(), running_greenlet()
+        task, greenlet = find_running_task(), find_running_greenlet()
         # A collected one is None, like no task, so this is checked first.
         if task is None or self._task is None:
             if task is not None or self._task is not None:

@@ -61,12 +61,12 @@ class Watched:
             trouble = self.trouble(engine)
             if trouble and engine.is_usable:
                 # No commit will ever come from this file, so waiting would never end.
-                engine.moved(trouble)
+                engine.report_moved(trouble)
             engine.publisher.end_feeds()
             self._is_behind |= engine.has_news()
-            found = self._is_behind and engine.catch_up()
+            has_commits = self._is_behind and engine.catch_up()
             self._is_behind, self._failing_since = False, None
-            return found
+            return has_commits
         except (ReactDBError, sqlite.SQLiteError) as error:
             # The file was closed in between, or is in trouble. The next read raises the error; the other files
             # continue.
@@ -95,7 +95,7 @@ class Watched:
         if now - self._failing_since >= (LOCKED_S if is_locked else FAILING_S) and engine.is_usable:
             self._failing_since = None
             engine.publisher.note(
-                error if isinstance(error, ReactDBError) else engine.translated(error, "read")
+                error if isinstance(error, ReactDBError) else engine.translate_error(error, "read")
             )
             engine.publisher.end_feeds()
 
@@ -160,4 +160,4 @@ watch = follower.watch
 unwatch = follower.unwatch
 
 # In a child of fork() there is no thread, and the parent's files are not to be polled.
-fork.in_child(follower.__init__)  # type: ignore[misc]
+fork.call_in_child(follower.__init__)  # type: ignore[misc]

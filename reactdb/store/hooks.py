@@ -13,7 +13,7 @@ a function with a name:
 
 A hook may refuse a write by raising a UsageError, which rolls back this write and nothing else. A hook never changes
 the document: stored is what the caller passed. A dialect keeps data of deletions and of losing versions in a hidden
-table (`Derived.beside`), written in the same transaction, and reads it back with `Draft.stored`.
+table (`Derived.beside`), written in the same transaction, and reads it back with `Draft.read_document`.
 
 Rule of this file: a hook decides and the transaction writes. So a hook that refuses has written nothing.
 """
@@ -26,7 +26,7 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol
 
 from reactdb.change import TableReference
-from reactdb.errors import HookNotFound, UsageError, function_in_words, shown
+from reactdb.errors import HookNotFound, UsageError, describe_function, format_value
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.values import codec, collation
 
@@ -121,14 +121,14 @@ class Draft:
         Raises:
             UsageError: There is none, or it has a hook itself.
         """
-        found = self._heads.catalogue.live.get(table)
-        if found is None or found.hook is not None:
+        info = self._heads.catalogue.live.get(table)
+        if info is None or info.hook is not None:
             raise UsageError(
                 f"the write hook `{self.table.hook}` of table `{self.table.name}` needs a table `{table}` without a hook"
             )
-        return found
+        return info
 
-    def stored(self, table: TableInfo, key: bytes) -> bytes | None:
+    def read_document(self, table: TableInfo, key: bytes) -> bytes | None:
         """The encoded document of a key of any table, as the transaction sees it; None where there is none."""
         head = self._heads.head(table, key)
         return None if head is None else head[1]
@@ -170,7 +170,7 @@ def register_hook(name: str, derive: Derive) -> None:
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"a write hook's name is two words with a dot between, not {name!r}")
-    known, given = function_in_words(_HOOKS.get(name, derive)), function_in_words(derive)
+    known, given = describe_function(_HOOKS.get(name, derive)), describe_function(derive)
     if known != given:
         raise UsageError(f"the write hook `{name}` is {known} already, and cannot be {given}, too")
     _HOOKS[name] = derive
@@ -184,7 +184,7 @@ def check_hook(hook: str, table: str) -> None:
         raise HookNotFound(hook, table)
 
 
-def ask(draft: Draft) -> Derived:
+def run_hook(draft: Draft) -> Derived:
     """Run the table's hook on a draft.
 
     Raises:
@@ -196,6 +196,6 @@ def ask(draft: Draft) -> Derived:
     derived = _HOOKS[name](draft)
     if type(derived) is not Derived or not (derived.meta is None or type(derived.meta) is bytes):
         raise UsageError(
-            f"the write hook `{name}` gave {shown(derived)}: give Derived(meta), with bytes or None for meta"
+            f"the write hook `{name}` gave {format_value(derived)}: give Derived(meta), with bytes or None for meta"
         )
     return derived

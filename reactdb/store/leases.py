@@ -108,9 +108,9 @@ class Lease(Value):
 
     # Changes by a worker, or by an administrator of the consumer
 
-    def taken(self, worker: str, now_ms: int, lease_ms: int) -> Lease:
+    def assign_to(self, worker: str, now_ms: int, lease_ms: int) -> Lease:
         """The worker has it, as the next holder."""
-        return self.changed(
+        return self.copy_with(
             fence=self.fence + 1,
             holder=worker,
             until_ms=now_ms + lease_ms,
@@ -119,25 +119,25 @@ class Lease(Value):
             wished_by=None,
         )
 
-    def renewed(self, now_ms: int) -> Lease:
+    def extend(self, now_ms: int) -> Lease:
         """Extend the lease: the holder was alive just now."""
-        return self.changed(until_ms=now_ms + self.lease_ms)
+        return self.copy_with(until_ms=now_ms + self.lease_ms)
 
-    def given_up(self, now_ms: int) -> Lease:
+    def release(self, now_ms: int) -> Lease:
         """Free the lease. A worker that has wished for it comes first."""
-        return self.changed(holder=None, until_ms=now_ms + 2 * self.lease_ms // LOOKS)
+        return self.copy_with(holder=None, until_ms=now_ms + 2 * self.lease_ms // LOOKS)
 
-    def moved(self, seq: int) -> Lease:
+    def advance(self, seq: int) -> Lease:
         """Set the position: all changes up to `seq` are processed, and no failure is pending."""
-        return self.changed(seq=seq, attempts=0, failing=None, error=None)
+        return self.copy_with(seq=seq, attempts=0, failing=None, error=None)
 
     def reset(self, seq: int, selection: str) -> Lease:
         """Begin again at `seq`. A present holder loses the lease."""
-        return self.moved(seq).changed(
+        return self.advance(seq).copy_with(
             selection=selection, fence=self.fence + 1, holder=None, until_ms=0, wished_by=None
         )
 
-    def is_half_gone(self, now_ms: int) -> bool:
+    def is_renewal_due(self, now_ms: int) -> bool:
         """Whether it is time to renew it. Also where it would last for longer than a lease does: the clock was ahead when it was
         renewed, and others count it as silent if nothing changes."""
         return not self.lease_ms // 2 < self.until_ms - now_ms <= self.lease_ms
@@ -177,10 +177,10 @@ def next_leases(
     for lease in leases:
         if lease.holder == worker:
             if lease.wished_by not in (None, worker):
-                yield lease.given_up(now_ms)
+                yield lease.release(now_ms)
                 continue
-            if lease.is_half_gone(now_ms):
-                yield lease.renewed(now_ms)
+            if lease.is_renewal_due(now_ms):
+                yield lease.extend(now_ms)
             held[worker] += 1
         elif lease.holder is not None and not is_silent(lease):
             held[lease.holder] += 1
@@ -190,7 +190,7 @@ def next_leases(
             or lease.wished_by == worker
             or not lease.waits_for(lease.wished_by, now_ms)
         ):
-            yield lease.taken(worker, now_ms, lease_ms)
+            yield lease.assign_to(worker, now_ms, lease_ms)
             held[worker] += 1
     if any(lease.wished_by == worker for lease in leases):
         return
@@ -198,7 +198,7 @@ def next_leases(
     if most > held[worker] + 1:
         wanted = next((one for one in kept if one.holder == richest and one.wished_by is None), None)
         if wanted is not None:
-            yield wanted.changed(wished_by=worker)
+            yield wanted.copy_with(wished_by=worker)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -211,18 +211,18 @@ def read_lease(connection: Connection, name: str, partition: int) -> Lease | Non
     Raises:
         CorruptDatabase: The row does not match its checksum. All reads below raise it, too.
     """
-    found = find_position(connection, CONSUMER, name, partition)
-    return None if found is None else _lease(found)
+    position = find_position(connection, CONSUMER, name, partition)
+    return None if position is None else _decode_lease(position)
 
 
 def read_leases(connection: Connection, name: str) -> list[Lease]:
     """All leases of a consumer, by partition; none where there is no such consumer."""
-    return [_lease(row) for row in read_parts(connection, CONSUMER, name)]
+    return [_decode_lease(row) for row in read_parts(connection, CONSUMER, name)]
 
 
-def all_leases(connection: Connection) -> list[Lease]:
+def read_all_leases(connection: Connection) -> list[Lease]:
     """The leases of all consumers, by name and partition."""
-    return [_lease(row) for row in read_positions(connection, CONSUMER)]
+    return [_decode_lease(row) for row in read_positions(connection, CONSUMER)]
 
 
 def write_lease(transaction: WriteTransaction, lease: Lease) -> None:
@@ -250,7 +250,7 @@ def write_lease(transaction: WriteTransaction, lease: Lease) -> None:
     write_position(transaction, row)
 
 
-def _lease(row: NamedPosition) -> Lease:
+def _decode_lease(row: NamedPosition) -> Lease:
     value: dict[str, Any] = codec.decode(row.value or b"")
     return Lease(
         row.name,
@@ -264,7 +264,7 @@ def _lease(row: NamedPosition) -> Lease:
     )
 
 
-def still_held(transaction: WriteTransaction, held: Lease) -> Lease:
+def check_still_held(transaction: WriteTransaction, held: Lease) -> Lease:
     """Read the lease again, and check that its holder and its position are unchanged. Every write that depends on an
     earlier read of the lease calls this first, in the same transaction.
 
@@ -277,7 +277,7 @@ def still_held(transaction: WriteTransaction, held: Lease) -> Lease:
     return lease
 
 
-def furthest_behind(connection: Connection, oldest: int) -> tuple[int, str] | None:
+def find_lowest_position(connection: Connection, oldest: int) -> tuple[int, str] | None:
     """The lowest position, from `oldest` on, from which a consumer has still to read the log, and the consumer's
     name; None: there is none."""
     return min(positions_from(connection, oldest), default=None)

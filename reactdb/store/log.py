@@ -38,7 +38,7 @@ from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.checksums import are_entries_whole, is_entry_whole, is_whole
-from reactdb.store.damage import corrupt, damaged_entry, missing_entry
+from reactdb.store.damage import corruption_error, damaged_entry_error, missing_entry_error
 from reactdb.store.file.sqlite import ADVICE, Connection, Cursor
 from reactdb.store.schema import BLOCK_BITS
 
@@ -69,17 +69,17 @@ PICKED = 100
 PICK_OLD = f"SELECT seq, body, seal FROM log WHERE seq IN ({', '.join('?' * PICKED)})"
 
 
-def low_water(connection: Connection) -> int:
+def read_low_water(connection: Connection) -> int:
     """The oldest position that the log can still be read from: every change past it is there.
 
     Raises:
         CorruptDatabase: The file has no number there.
     """
     (value,) = connection.execute(LOW_WATER).fetchone() or (None,)
-    return whole_number("the low-water mark", value)
+    return check_whole_number("the low-water mark", value)
 
 
-def whole_number(name: str, value: object) -> int:
+def check_whole_number(name: str, value: object) -> int:
     """A number that SQLite has read from a file, where damage can leave a value of any type.
 
     Raises:
@@ -141,7 +141,7 @@ def read(
             or it is damaged.
     """
     if oldest is None:
-        oldest = low_water(connection)
+        oldest = read_low_water(connection)
     if since < oldest:
         raise HistoryLost(since, oldest + 1)
     if since >= until:
@@ -166,8 +166,8 @@ def read(
     # Past the low-water mark there is every seq.
     if table_ids is None and position - since != len(rows):
         present = {row[0] for row in rows}
-        raise missing_entry(next(seq for seq in count(since + 1) if seq not in present))
-    return (verified(rows, catalogue) if rows else None), position
+        raise missing_entry_error(next(seq for seq in count(since + 1) if seq not in present))
+    return (verify_rows(rows, catalogue) if rows else None), position
 
 
 def read_one(connection: Connection, catalogue: Catalogue, seq: int) -> Change | None:
@@ -179,7 +179,7 @@ def read_one(connection: Connection, catalogue: Catalogue, seq: int) -> Change |
     rows = connection.execute(ONE_CHANGE, (seq,)).fetchall()
     if not rows:
         return None
-    return next(changes_of(verified(rows, catalogue, is_complete=False), catalogue))
+    return next(make_changes(verify_rows(rows, catalogue, is_complete=False), catalogue))
 
 
 def read_meta(connection: Connection, catalogue: Catalogue, seq: int) -> bytes | None:
@@ -190,14 +190,14 @@ def read_meta(connection: Connection, catalogue: Catalogue, seq: int) -> bytes |
     """
     row = connection.execute(ONE_ENTRY, (seq,)).fetchone()
     if row is None:
-        raise missing_entry(seq)
+        raise missing_entry_error(seq)
     if not is_entry_whole(row):
-        raise damaged_entry(name_of(row[1], catalogue), row[KEY], seq)
+        raise damaged_entry_error(name_of(row[1], catalogue), row[KEY], seq)
     meta: bytes | None = row[META]
     return meta
 
 
-def time_at(connection: Connection, seq: int) -> int:
+def read_time_at(connection: Connection, seq: int) -> int:
     """The time of the newest remaining entry up to `seq`, in milliseconds since 1970; 0 without one."""
     row = connection.execute(TIME_AT, (seq,)).fetchone()
     return 0 if row is None else int(row[0])
@@ -235,7 +235,7 @@ def fetch(
     return rows, len(rows) < limit
 
 
-def changes_of(
+def make_changes(
     entries: Entries | None, catalogue: Catalogue, old_documents: OldDocuments | None = None
 ) -> Iterator[Change]:
     """Make `Change` values from log entries, one by one as they are used.
@@ -283,7 +283,9 @@ def name_of(table_id: int, catalogue: Catalogue) -> TableReference:
     return f"#{table_id}" if known is None else known.reference
 
 
-def verified(rows: Sequence[tuple[Any, ...]], catalogue: Catalogue, *, is_complete: bool = True) -> Entries:
+def verify_rows(
+    rows: Sequence[tuple[Any, ...]], catalogue: Catalogue, *, is_complete: bool = True
+) -> Entries:
     """Rows of the log by their columns.
 
     Args:
@@ -296,7 +298,7 @@ def verified(rows: Sequence[tuple[Any, ...]], catalogue: Catalogue, *, is_comple
             if not is_entry_whole(row[:ENTRY_COLUMNS]) or (
                 old and old[0] is not None and not is_whole(row[1], row[KEY], *old)
             ):
-                raise damaged_entry(name_of(row[1], catalogue), row[KEY], row[0])
+                raise damaged_entry_error(name_of(row[1], catalogue), row[KEY], row[0])
     if len(columns) == ENTRY_COLUMNS:
         return Entries(*(*columns[:-1], ()))
     kinds, olds = columns[2], columns[ENTRY_COLUMNS]
@@ -309,7 +311,7 @@ def verified(rows: Sequence[tuple[Any, ...]], catalogue: Catalogue, *, is_comple
 def _check_old(table: TableReference, key: bytes, seq: int, kind: int, prev: int | None, old: Any) -> None:
     if (kind == INSERT or kind in CATALOGUE_KINDS) is not (old is None):
         trouble = f"log entry {seq} supersedes entry {prev}, which is missing or has no document"
-        raise corrupt(trouble, table, key, seq)
+        raise corruption_error(trouble, table, key, seq)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -379,8 +381,8 @@ def _pages(
                 old_documents = OldDocuments(file, since)
                 entries, since = old_documents.read_without(page)
         if entries is not None:
-            found = changes_of(entries, now.catalogue, old_documents)
-            yield filter(is_shown, found) if now.catalogue.has_hidden else found
+            changes = make_changes(entries, now.catalogue, old_documents)
+            yield filter(is_shown, changes) if now.catalogue.has_hidden else changes
         is_asked = is_asked or (old_documents is not None and old_documents.is_asked)
 
 
@@ -420,10 +422,10 @@ class PastNames:
         while position < head:
             where = (view.connection, view.catalogue, position, head)
             entries, position = read(*where, table_ids=(CATALOGUE,))
-            for change in changes_of(entries, view.catalogue):
-                said = change.catalogue
-                if said is not None and change.kind_code == TABLE_RENAME:
-                    self._renames.setdefault(said["table_id"], []).append((change.seq, said["table"]))
+            for change in make_changes(entries, view.catalogue):
+                details = change.catalogue
+                if details is not None and change.kind_code == TABLE_RENAME:
+                    self._renames.setdefault(details["table_id"], []).append((change.seq, details["table"]))
         self._until = max(self._until, head)
 
 
@@ -471,15 +473,15 @@ class OldDocuments:
         self.is_asked = True
         if change.prev is None and change.kind_code == INSERT:
             return None
-        found = self._look_up()
-        old, checksum = (None, 0) if change.prev is None else found.get(change.prev, (None, 0))
+        documents = self._look_up()
+        old, checksum = (None, 0) if change.prev is None else documents.get(change.prev, (None, 0))
         if old is None and change.kind_code != INSERT:
             with self._file.fresh_snapshot() as snapshot:
-                oldest = low_water(snapshot.connection)
+                oldest = read_low_water(snapshot.connection)
             if oldest >= change.seq:
                 raise HistoryLost(change.seq - 1, oldest + 1)
         elif old is not None and not is_whole(change.table_id, change.key_bytes, old, checksum):
-            raise damaged_entry(change.table, change.key_bytes, change.seq)
+            raise damaged_entry_error(change.table, change.key_bytes, change.seq)
         _check_old(change.table, change.key_bytes, change.seq, change.kind_code, change.prev, old)
         return old
 
@@ -501,14 +503,14 @@ class OldDocuments:
         return self._found
 
     def _read(self, connection: Connection) -> dict[int, tuple[bytes | None, int]]:
-        found: dict[int, tuple[bytes | None, int]] = {}
+        documents: dict[int, tuple[bytes | None, int]] = {}
         wanted = [prev for prev in self._prevs if prev is not None]
         for start in range(0, len(wanted), PICKED):
             some = wanted[start : start + PICKED]
             seqs = chain(some, repeat(None, PICKED - len(some)))
             for seq, body, checksum in connection.execute(PICK_OLD, tuple(seqs)):
-                found[seq] = body, checksum
-        return found
+                documents[seq] = body, checksum
+        return documents
 
 
 class PagesInUse:
@@ -530,8 +532,8 @@ class PagesInUse:
         """Read the old documents of the pages; with `until`, of the pages that need entries which compaction up to
         there removes."""
         with self._lock:
-            found = [page for page in self._pages if until is None or page.since < until]
-        for page in found:
+            pages = [page for page in self._pages if until is None or page.since < until]
+        for page in pages:
             page.complete()
 
 
@@ -560,7 +562,7 @@ class Appending(NamedTuple):
     columns: int
 
 
-def appending(*names: str) -> Appending:
+def make_append_statements(*names: str) -> Appending:
     """For rows of these columns."""
     row = f"({', '.join([_PLACES.get(name, '?') for name in names])})"
     start = f"INSERT INTO log ({', '.join(names)}) VALUES "
@@ -568,10 +570,12 @@ def appending(*names: str) -> Appending:
 
 
 # Only columns with a value in some row, because each bound value costs.
-INSERTS = appending("seq", "table_id", "kind", "step", "time", "key", "body", "seal")
-LABELLED_INSERTS = appending("seq", "table_id", "kind", "step", "time", "key", "body", "seal", "origin")
-PLAIN = appending("seq", "table_id", "kind", "step", "prev", "time", "key", "body", "seal")
-LABELLED = appending(
+INSERTS = make_append_statements("seq", "table_id", "kind", "step", "time", "key", "body", "seal")
+LABELLED_INSERTS = make_append_statements(
+    "seq", "table_id", "kind", "step", "time", "key", "body", "seal", "origin"
+)
+PLAIN = make_append_statements("seq", "table_id", "kind", "step", "prev", "time", "key", "body", "seal")
+LABELLED = make_append_statements(
     "seq", "table_id", "kind", "step", "prev", "time", "key", "body", "seal", "origin", "meta"
 )
 
@@ -588,7 +592,7 @@ def append(cursor: Cursor, how: Appending, rows: Iterable[tuple[Any, ...]], coun
         cursor.executemany(how.one, rows)
 
 
-def heads_of_inserts(keys: Sequence[bytes]) -> str:
+def make_heads_statement(keys: Sequence[bytes]) -> str:
     """The statement that makes heads of all entries from a seq on, given their keys.
 
     The statement that makes heads of all entries from a seq on, given their keys, in key order: a head at the end of

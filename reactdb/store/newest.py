@@ -17,8 +17,8 @@ from typing import Any, Final
 from reactdb.budget import STEP_BYTES, STEPS, current, spend
 from reactdb.change import Change
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.damage import missing_entry
-from reactdb.store.log import ENTRY, changes_of, low_water, verified
+from reactdb.store.damage import missing_entry_error
+from reactdb.store.log import ENTRY, make_changes, read_low_water, verify_rows
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.snapshot import GREATEST, LEAST, Snapshot
 
@@ -50,7 +50,7 @@ KEYS_OF_TABLE: Final = f"SELECT l.key {OF_TABLE}"
 COUNT_RANGE: Final = "SELECT count(*) FROM heads WHERE table_id = ? AND key >= ? AND key < ?"
 
 
-def newest_by_key(
+def read_newest_by_key(
     snapshot: Snapshot,
     table: TableInfo,
     start: bytes = LEAST,
@@ -69,13 +69,13 @@ def newest_by_key(
     return _changes(snapshot, snapshot.connection.execute(text, (table.id, start, stop, limit)).fetchall())
 
 
-def newest_of(snapshot: Snapshot, table: TableInfo, keys: Iterable[bytes]) -> dict[bytes, Change]:
+def read_newest_of_keys(snapshot: Snapshot, table: TableInfo, keys: Iterable[bytes]) -> dict[bytes, Change]:
     """The newest entries of these keys, by key; keys without a document are left out.
 
     Raises:
         CorruptDatabase: The entries do not match their checksums, or one is missing.
     """
-    found: dict[bytes, Change] = {}
+    changes: dict[bytes, Change] = {}
     wanted = iter(keys)
     while some := list(islice(wanted, PICKED)):
         # The placeholder for missing keys is no key.
@@ -83,12 +83,14 @@ def newest_of(snapshot: Snapshot, table: TableInfo, keys: Iterable[bytes]) -> di
         rows = snapshot.connection.execute(OF_KEYS, arguments).fetchall()
         for row in rows:
             if row[0] is None:
-                raise missing_entry(row[-1])
-        found.update((change.key_bytes, change) for change in _changes(snapshot, [row[:-1] for row in rows]))
-    return found
+                raise missing_entry_error(row[-1])
+        changes.update(
+            (change.key_bytes, change) for change in _changes(snapshot, [row[:-1] for row in rows])
+        )
+    return changes
 
 
-def newest_by_seq(
+def read_newest_by_seq(
     snapshot: Snapshot,
     tables: Sequence[TableInfo],
     since: int,
@@ -102,18 +104,18 @@ def newest_by_seq(
     Raises:
         CorruptDatabase: The entries do not match their checksums.
     """
-    return _changes(snapshot, _by_seq(snapshot, tables, since, until, reverse, limit, ENTRY))
+    return _changes(snapshot, _read_by_seq(snapshot, tables, since, until, reverse, limit, ENTRY))
 
 
-def keys_by_seq(
+def read_keys_by_seq(
     snapshot: Snapshot, table: TableInfo, since: int, until: int, limit: int
 ) -> list[tuple[int, bytes]]:
     """(seq, key) of the newest entries of a table with since < seq <= until, in the order of the log, at most `limit`.
     The entries themselves are not looked at."""
-    return _by_seq(snapshot, (table,), since, until, False, limit, "l.seq, l.key")
+    return _read_by_seq(snapshot, (table,), since, until, False, limit, "l.seq, l.key")
 
 
-def _by_seq(
+def _read_by_seq(
     snapshot: Snapshot,
     tables: Sequence[TableInfo],
     since: int,
@@ -123,12 +125,12 @@ def _by_seq(
     columns: str,
 ) -> list[tuple[Any, ...]]:
     """Columns of newest entries; the first is the seq."""
-    asked = {"columns": columns, "tables": _ids(tables), "way": "DESC" if reverse else "ASC"}
-    marked = _marked(snapshot, since, until)
+    fields = {"columns": columns, "tables": _format_ids(tables), "way": "DESC" if reverse else "ASC"}
+    marked = _find_indexed_start(snapshot, since, until)
     rows: list[tuple[Any, ...]] = []
 
     def read(text: str, *arguments: int) -> None:
-        rows.extend(snapshot.connection.execute(text.format(**asked), (*arguments, limit)).fetchall())
+        rows.extend(snapshot.connection.execute(text.format(**fields), (*arguments, limit)).fetchall())
 
     def with_marks() -> None:
         for table in tables:
@@ -150,35 +152,35 @@ def _by_seq(
 def count_newest(snapshot: Snapshot, tables: Sequence[TableInfo], since: int, until: int) -> int:
     """How many keys have their newest entry, in these tables, in since < seq <= until."""
     execute = snapshot.connection.execute
-    marked = _marked(snapshot, since, until)
-    found: set[tuple[Any, ...]] = set()
-    asked: list[tuple[str, tuple[int, ...]]] = [
+    marked = _find_indexed_start(snapshot, since, until)
+    seen: set[tuple[Any, ...]] = set()
+    statements: list[tuple[str, tuple[int, ...]]] = [
         (KEYS_OF_TABLE, (table.id, marked, until)) for table in tables
     ]
     if marked > since:
-        asked.append((KEYS.format(_ids(tables)), (since, marked)))
-    for text, arguments in asked:
+        statements.append((KEYS.format(_format_ids(tables)), (since, marked)))
+    for text, arguments in statements:
         cursor = execute(text, arguments)
         while rows := cursor.fetchmany(STEPS):
             spend(STEPS)
-            found.update(rows)
-    return len(found)
+            seen.update(rows)
+    return len(seen)
 
 
-def _marked(snapshot: Snapshot, since: int, until: int) -> int:
+def _find_indexed_start(snapshot: Snapshot, since: int, until: int) -> int:
     """The position from which on the blocks of a table are known. Before it, compaction has left the newest entries alone, of all
     tables."""
-    begin = (low_water(snapshot.connection) >> BLOCK_BITS) << BLOCK_BITS
+    begin = (read_low_water(snapshot.connection) >> BLOCK_BITS) << BLOCK_BITS
     return min(max(since, begin - 1), until)
 
 
 def count_range(snapshot: Snapshot, table: TableInfo, start: bytes, stop: bytes) -> int:
     """How many documents of a table have start <= key < stop."""
-    found = snapshot.connection.execute(COUNT_RANGE, (table.id, start, stop)).fetchone()
-    return int(found[0])
+    count = snapshot.connection.execute(COUNT_RANGE, (table.id, start, stop)).fetchone()
+    return int(count[0])
 
 
-def _ids(tables: Sequence[TableInfo]) -> str:
+def _format_ids(tables: Sequence[TableInfo]) -> str:
     # Numbers of our own list of tables.
     return ", ".join(str(table.id) for table in tables)
 
@@ -186,9 +188,9 @@ def _ids(tables: Sequence[TableInfo]) -> str:
 def _changes(snapshot: Snapshot, rows: list[tuple[object, ...]]) -> list[Change]:
     if not rows:
         return []
-    entries = verified(rows, snapshot.catalogue, is_complete=False)
-    found = list(changes_of(entries._replace(olds=[None] * len(rows)), snapshot.catalogue))
+    entries = verify_rows(rows, snapshot.catalogue, is_complete=False)
+    changes = list(make_changes(entries._replace(olds=[None] * len(rows)), snapshot.catalogue))
     budget = current.get()
     if budget is not None:
-        budget.spend(sum(ENTRY_STEPS + len(change.new_bytes or b"") // STEP_BYTES for change in found))
-    return found
+        budget.spend(sum(ENTRY_STEPS + len(change.new_bytes or b"") // STEP_BYTES for change in changes))
+    return changes

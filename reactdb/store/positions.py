@@ -68,17 +68,17 @@ def find_position(connection: Connection, kind: str, name: str, part: int = 0) -
         CorruptDatabase: The row does not match its checksum. All reads below raise it, too.
     """
     row = connection.execute(GET, (kind, name, part)).fetchone()
-    return None if row is None else _verified(row)
+    return None if row is None else _verify_position(row)
 
 
 def read_parts(connection: Connection, kind: str, name: str) -> list[NamedPosition]:
     """All parts of the position of this name, in order."""
-    return [_verified(row) for row in connection.execute(PARTS, (kind, name)).fetchall()]
+    return [_verify_position(row) for row in connection.execute(PARTS, (kind, name)).fetchall()]
 
 
 def read_positions(connection: Connection, kind: str) -> list[NamedPosition]:
     """All positions of a kind, by name and part."""
-    return [_verified(row) for row in connection.execute(ALL, (kind,)).fetchall()]
+    return [_verify_position(row) for row in connection.execute(ALL, (kind,)).fetchall()]
 
 
 def write_position(transaction: WriteTransaction, position: NamedPosition) -> None:
@@ -104,10 +104,10 @@ def remove_expired(transaction: WriteTransaction, kind: str, now_ms: int, most: 
     transaction.has_other_rows = transaction.has_other_rows or removed > 0
 
 
-def last_receipt(connection: Connection, sender: str) -> int | None:
+def read_last_receipt(connection: Connection, sender: str) -> int | None:
     """The number of the last delivery that was taken in from this sender; None where there was none."""
-    found = find_position(connection, RECEIPT, sender)
-    return None if found is None else found.position
+    receipt = find_position(connection, RECEIPT, sender)
+    return None if receipt is None else receipt.position
 
 
 def give_receipt(transaction: WriteTransaction, sender: str, number: int) -> None:
@@ -115,7 +115,7 @@ def give_receipt(transaction: WriteTransaction, sender: str, number: int) -> Non
     write_position(transaction, NamedPosition(RECEIPT, sender, position=number))
 
 
-def _verified(row: tuple[object, ...]) -> NamedPosition:
+def _verify_position(row: tuple[object, ...]) -> NamedPosition:
     *values, checksum = row
     if values_checksum(*values) != checksum:
         raise CorruptDatabase(

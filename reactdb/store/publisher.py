@@ -20,10 +20,10 @@ from reactdb import budget
 from reactdb.change import Change, Commit
 from reactdb.errors import CorruptDatabase, DatabaseBusy, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
-from reactdb.store.file.external_writers import other_history, unfiled_end
+from reactdb.store.file.external_writers import describe_other_history, unfiled_end_error
 from reactdb.store.log import PastNames
 from reactdb.store.open_file import OpenFile
-from reactdb.store.snapshot import Snapshot, by_commit, whole_commits
+from reactdb.store.snapshot import Snapshot, complete_commits, group_by_commit
 from reactdb.store.transaction import WriteTransaction
 
 # Changes of other processes that a writing thread publishes before its own. That takes a tenth of a second.
@@ -102,7 +102,7 @@ class Publisher:
         # The error that every feed is to end with.
         self._trouble: ReactDBError | None = None
 
-    def is_heard(self) -> bool:
+    def has_feeds(self) -> bool:
         """Whether a feed is open."""
         listener = self.listener
         return listener is not None and len(listener.open_views) > 0
@@ -140,7 +140,7 @@ class Publisher:
                     changes = []
                 tables, indexes = NONE_DROPPED
                 if transaction.is_catalogue_changed:
-                    tables, indexes = self._what_was_dropped(transaction.catalogue)
+                    tables, indexes = self._find_dropped(transaction.catalogue)
                 if changes or tables or indexes:
                     self._route(listener, Commit(changes, last, tables, indexes))
                 if last > self.published:
@@ -165,7 +165,7 @@ class Publisher:
         """Whether the commits of other processes up to `head` are too many for a writing thread to publish. A thread
         that already publishes never waits."""
         return (
-            head - self.published > MOST_CHANGES and self.is_heard() and get_ident() not in self._catching_up
+            head - self.published > MOST_CHANGES and self.has_feeds() and get_ident() not in self._catching_up
         )
 
     def wait_for_others(self, head: int, operation: str, timeout_s: float) -> float:
@@ -198,7 +198,7 @@ class Publisher:
             engine = self._engine
             with engine.poll() as snapshot:
                 (head, oldest, is_filed), catalogue = snapshot.end(), snapshot.catalogue
-                trouble = self._what_is_wrong(snapshot, head, is_filed)
+                trouble = self._check_log_end(snapshot, head, is_filed)
                 changes = None
                 if trouble is None and head > self.published:
                     try:
@@ -208,26 +208,26 @@ class Publisher:
             if trouble is not None:
                 listener.abort(trouble)
                 self.published = max(self.published, head)
-            found = trouble is not None or changes is not None
+            has_news = trouble is not None or changes is not None
             if changes is not None:
                 self._route_log(listener, changes, head)
                 self._publish_log(listener, head)
-            tables, indexes = self._what_was_dropped(catalogue)
+            tables, indexes = self._find_dropped(catalogue)
             if tables or indexes:
                 self._route(listener, Commit([], head, tables, indexes))
-                found = True
-        if found:
+                has_news = True
+        if has_news:
             self.drain()
         else:
             listener.tidy()
-        return found
+        return has_news
 
-    def _what_is_wrong(self, snapshot: Snapshot, head: int, is_filed: bool) -> ReactDBError | None:
+    def _check_log_end(self, snapshot: Snapshot, head: int, is_filed: bool) -> ReactDBError | None:
         """Check the end of the log for damage by another program. Returns: the error, or None."""
-        trouble = other_history(snapshot.connection, head, self.published)
+        trouble = describe_other_history(snapshot.connection, head, self.published)
         if trouble:
-            return self._engine.moved(f"{self._engine.path}: {trouble}")
-        return None if is_filed else unfiled_end(snapshot.connection)
+            return self._engine.report_moved(f"{self._engine.path}: {trouble}")
+        return None if is_filed else unfiled_end_error(snapshot.connection)
 
     def note(self, error: ReactDBError) -> None:
         """Note an error of the file, after which no feed may continue. The noticing thread may hold any lock. So the
@@ -245,12 +245,12 @@ class Publisher:
                 self.listener.end_all(error)
         self.drain()
 
-    def _what_was_dropped(self, catalogue: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:
+    def _find_dropped(self, catalogue: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:
         before = self._catalogue
         if catalogue.version <= before.version:
             return [], []
         self._catalogue = catalogue
-        return what_was_dropped(before, catalogue)
+        return find_dropped(before, catalogue)
 
     def _publish_log(self, listener: CommitListener, until: int) -> None:
         while self.published < until:
@@ -268,7 +268,7 @@ class Publisher:
         """Read a page of unpublished changes, to the end of a commit."""
         changes = snapshot.changes(self.published, until, oldest=oldest)
         if changes and changes[-1].seq < until:
-            changes = whole_commits(changes, snapshot)
+            changes = complete_commits(changes, snapshot)
         if snapshot.catalogue.version != self._catalogue.version:
             # A table may have another name by now.
             self._names.give(snapshot, changes, snapshot.seq)
@@ -276,7 +276,7 @@ class Publisher:
 
     def _route_log(self, listener: CommitListener, changes: list[Change], until: int) -> None:
         """Publish a page of the log. `until`: where it ends, if it has no changes."""
-        for group in by_commit(changes):
+        for group in group_by_commit(changes):
             self._route(listener, Commit(group, group[-1].seq))
         self.published = changes[-1].seq if changes else until
 
@@ -317,7 +317,7 @@ class Publisher:
                     budget.current.set(outer)
 
 
-def what_was_dropped(before: Catalogue, after: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:
+def find_dropped(before: Catalogue, after: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:
     """Compare two catalogues. Returns: (ids of tables, pairs of table id and index name) that the later one lacks."""
     tables = [
         table_id

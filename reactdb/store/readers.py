@@ -113,8 +113,8 @@ class Readers:
                 return
             self.close(reader)
 
-    def rest(self, end: float) -> bool:
-        """Stop new reads until `go_on`, settle the walks, and wait for running reads, until `end` at most
+    def pause(self, end: float) -> bool:
+        """Stop new reads until `resume`, settle the walks, and wait for running reads, until `end` at most
         (monotonic). Returns whether all readers are idle. On False, reads continue."""
         if not self._gate.acquire(timeout=max(0.0, end - time.monotonic())):
             return False
@@ -127,11 +127,11 @@ class Readers:
                 time.sleep(0.0002)
         finally:
             if not is_idle:
-                self.go_on()
+                self.resume()
         return is_idle
 
-    def go_on(self) -> None:
-        """After a `rest` that was True."""
+    def resume(self) -> None:
+        """After a `pause` that was True."""
         self.is_resting = False
         self._gate.release()
 

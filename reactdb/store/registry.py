@@ -26,7 +26,7 @@ from reactdb.errors import CannotOpen, DatabaseBusy, UsageError
 from reactdb.logs import logger
 from reactdb.store.engine import Engine
 from reactdb.store.file import files, fork
-from reactdb.store.file.identity import FileIdentity, check_fit, find_descriptors, identity_of
+from reactdb.store.file.identity import FileIdentity, check_fit, find_descriptors, read_identity
 from reactdb.store.file.names import check_names
 
 _lock = threading.Lock()
@@ -36,7 +36,7 @@ opened: dict[tuple[FileIdentity | None, bool], tuple[Engine, int]] = {}
 _lost: deque[Engine] = deque()
 
 
-def engine_for(path: str, read_only: bool, busy_timeout_s: float, allow_network: bool) -> Engine:
+def open_engine(path: str, read_only: bool, busy_timeout_s: float, allow_network: bool) -> Engine:
     """Open the engine of a file, or count one more handle on it. A database in memory is a new one each time, and has
     no other handles."""
     if path == ":memory:":
@@ -49,7 +49,7 @@ def engine_for(path: str, read_only: bool, busy_timeout_s: float, allow_network:
     # Also where this process has the file open: another handle, under any name, would use a name on its way out.
     check_names(path)
     with _lock:
-        known = (identity_of(path), read_only)
+        known = (read_identity(path), read_only)
         if known in opened:
             engine, handles = opened[known]
             if engine.is_usable:
@@ -58,7 +58,7 @@ def engine_for(path: str, read_only: bool, busy_timeout_s: float, allow_network:
         _check_index_is_free(path)
         engine = Engine(path, read_only=read_only, busy_timeout_s=busy_timeout_s, allow_network=allow_network)
         # Only now: the file may have been made.
-        identity = identity_of(path)
+        identity = read_identity(path)
         assert identity is not None
         opened[identity, read_only] = (engine, 1)
         _join_twins(engine, opened.get((identity, not read_only)))
@@ -74,7 +74,7 @@ def _check_index_is_free(path: str) -> None:
     Raises:
         CannotOpen: The earlier file is still open, and the -shm of that path belongs to it.
     """
-    identity = identity_of(path)
+    identity = read_identity(path)
     for (known, _), (engine, _) in opened.items():
         if known != identity and engine.path == path and find_descriptors(path + "-shm")[0] is not None:
             raise CannotOpen(
@@ -150,14 +150,14 @@ def remove(path: str) -> None:
     check_names(path)
     with _lock:
         for is_read_only in (False, True):
-            if (identity_of(path), is_read_only) in opened:
+            if (read_identity(path), is_read_only) in opened:
                 raise DatabaseBusy(f"delete_database: {path} is open in this process; close it first")
         check_fit(path)
         _check_index_is_free(os.path.realpath(path))
         files.remove(path)
 
 
-@fork.in_child
+@fork.call_in_child
 def _forget() -> None:
     """The engines are the parent's, and a thread that did not come along may hold the lock."""
     global _lock

@@ -6,7 +6,7 @@ and the old value of every change past L' (its `prev`). A deletion at or below L
 
 The work is proportional to the changes between L and L', not to the file. Small transactions do it, so that a waiting
 writer does not notice. L never passes the position of an open feed of this process or of a durable consumer of any
-process, up to `held_changes` changes; the feeds of other processes are unknown here.
+process, up to `read_hold` changes; the feeds of other processes are unknown here.
 
 The file itself has the setting of how much history stays, the same for every process. Without a setting, history may
 take as much room as `room` allows.
@@ -25,20 +25,20 @@ from threading import get_ident
 from typing import Any, Literal
 
 from reactdb.budget import check
-from reactdb.errors import DiskFull, InvalidOption, ReactDBError, UsageError, shown
+from reactdb.errors import DiskFull, InvalidOption, ReactDBError, UsageError, format_value
 from reactdb.logs import logger
 from reactdb.store.blobs import drop_references, has_unused, remove_unused
 from reactdb.store.catalogue import load
 from reactdb.store.checkpoints import Checkpoints
-from reactdb.store.clock import DAY_MS, behind_ms
+from reactdb.store.clock import DAY_MS, measure_clock_lag_ms
 from reactdb.store.epochs import remove_epochs
 from reactdb.store.file.sqlite import Connection, SQLiteError
-from reactdb.store.log import low_water
+from reactdb.store.log import read_low_water
 from reactdb.store.open_file import FileWriter
-from reactdb.store.room import Room, limit_bytes, used_bytes
-from reactdb.store.schema import BLOCK_BITS, fact, set_fact, write_catalogue_checksum
-from reactdb.store.snapshot import head_seq
-from reactdb.store.sums import NEWEST_BLOCK, SET_SUMS, complete, lacks_sums, newest, unpack
+from reactdb.store.room import Room, compute_history_limit, measure_used_bytes
+from reactdb.store.schema import BLOCK_BITS, read_fact, set_fact, write_catalogue_checksum
+from reactdb.store.snapshot import read_head_seq
+from reactdb.store.sums import NEWEST_BLOCK, SET_SUMS, complete, has_unsummed_tables, newest, unpack
 from reactdb.store.transaction import DROP_ENTRY, WriteTransaction
 from reactdb.values.value import Value
 
@@ -103,7 +103,7 @@ class Retention(Value):
         words = "a number of changes or a timedelta"
         if name == RETENTION:
             words = "'auto', None, a number of changes or a timedelta"
-        raise InvalidOption(f"{name} is {words}, not {shown(value)}")
+        raise InvalidOption(f"{name} is {words}, not {format_value(value)}")
 
     @classmethod
     def setting(cls, value: object) -> Retention | None:
@@ -130,21 +130,21 @@ class Retention(Value):
             now_ms: The time of this machine, in milliseconds since 1970.
             log_ms: That of the log: see `LogClock`.
         """
-        head, low = head_seq(connection), low_water(connection)
+        head, low = read_head_seq(connection), read_low_water(connection)
         target = head
         if self.changes is not None:
             target = min(target, head - self.changes)
         if self.age_ms is not None:
-            target = min(target, newest_of_age(connection, low, head, self.age_ms, now_ms, log_ms))
+            target = min(target, find_newest_of_age(connection, low, head, self.age_ms, now_ms, log_ms))
         return max(target, low)
 
 
 AUTO = Retention(is_auto=True)
 
 
-def named_retention(connection: Connection) -> Retention | None:
+def read_retention(connection: Connection) -> Retention | None:
     """The file's retention setting; None: all history."""
-    name, _, number = str(fact(connection, RETENTION) or "auto").partition(" ")
+    name, _, number = str(read_fact(connection, RETENTION) or "auto").partition(" ")
     if name == "auto":
         return AUTO
     if name == "changes":
@@ -164,37 +164,39 @@ def name_retention(transaction: WriteTransaction, retention: Retention | None) -
     transaction.has_other_rows = True
 
 
-def held_changes(connection: Connection) -> int:
+def read_hold(connection: Connection) -> int:
     """How many changes, beyond the setting, stay for readers that still need them: the file's number, or else
     MOST_HELD_CHANGES."""
-    named = fact(connection, HELD_CHANGES)
+    named = read_fact(connection, HELD_CHANGES)
     return MOST_HELD_CHANGES if named is None else int(named)
 
 
-def hold_changes(transaction: WriteTransaction, changes: int) -> None:
+def set_hold(transaction: WriteTransaction, changes: int) -> None:
     """Write into the file how many changes stay for readers that still need them."""
     transaction.secure()
     set_fact(transaction.connection, HELD_CHANGES, changes)
     transaction.has_other_rows = True
 
 
-def newest_of_age(connection: Connection, low: int, head: int, age_ms: int, now_ms: int, log_ms: int) -> int:
+def find_newest_of_age(
+    connection: Connection, low: int, head: int, age_ms: int, now_ms: int, log_ms: int
+) -> int:
     """The newest seq in low..head of this age; `low` where there is none. Arguments as for `Retention.target`.
 
     The age of an entry counts from this machine's time. But where the log has a time of its own, entries after the
     jump have the log's time. Entries before the jump expire when they are old by the machine's time, or when an entry
     after them is old: a wrong clock makes nothing older.
     """
-    found = newest_older_than(connection, low, head, now_ms - age_ms)
+    seq = find_newest_older_than(connection, low, head, now_ms - age_ms)
     if log_ms > now_ms:
-        before_jump = newest_older_than(connection, low, head, now_ms + DAY_MS)
-        after_jump = newest_older_than(connection, low, head, log_ms - age_ms)
+        before_jump = find_newest_older_than(connection, low, head, now_ms + DAY_MS)
+        after_jump = find_newest_older_than(connection, low, head, log_ms - age_ms)
         if after_jump > before_jump:
-            found = max(found, after_jump)
-    return found
+            seq = max(seq, after_jump)
+    return seq
 
 
-def newest_older_than(connection: Connection, low: int, head: int, time_ms: int) -> int:
+def find_newest_older_than(connection: Connection, low: int, head: int, time_ms: int) -> int:
     """The newest seq in low..head that was written at or before `time_ms`; `low` where there is none.
 
     By bisection: times never decrease along the log, and a removed seq stands for the next existing one.
@@ -211,7 +213,7 @@ def newest_older_than(connection: Connection, low: int, head: int, time_ms: int)
     return low
 
 
-def history_figures(connection: Connection, feeds_need: Callable[[int], int | None]) -> dict[str, Any]:
+def measure_history(connection: Connection, feeds_need: Callable[[int], int | None]) -> dict[str, Any]:
     """For `db.stats()` and `reactdb inspect`: the retention setting, and the size of history. Reads the keys of
     dropped tables.
 
@@ -220,7 +222,7 @@ def history_figures(connection: Connection, feeds_need: Callable[[int], int | No
     """
     from reactdb.store import leases
 
-    retention = named_retention(connection)
+    retention = read_retention(connection)
     history = Room().history(connection, most=sys.maxsize)
     behind: dict[str, int] = {}
     for seq, name in leases.positions_from(connection, history.low):
@@ -230,11 +232,13 @@ def history_figures(connection: Connection, feeds_need: Callable[[int], int | No
         behind["a feed of this process"] = feed
     holds = sorted((seq, reader) for reader, seq in behind.items() if seq < history.head)
     is_auto = retention is not None and retention.is_auto
-    behind_by = behind_ms(connection, time.time_ns() // 1_000_000)
+    behind_by = measure_clock_lag_ms(connection, time.time_ns() // 1_000_000)
     return {
         "retention": None if retention is None else retention.value,
         "bytes": history.bytes,
-        "limit_bytes": limit_bytes(used_bytes(connection), history.bytes) if is_auto else None,
+        "limit_bytes": compute_history_limit(measure_used_bytes(connection), history.bytes)
+        if is_auto
+        else None,
         "holds": [{"by": reader, "from": seq} for seq, reader in holds],
         "clock_behind_s": None if behind_by is None else behind_by / 1_000,
     }
@@ -283,22 +287,22 @@ class Compaction:
                     "reading the commits of other processes to %s failed", writer.path, exc_info=True
                 )
         removed = Compacted()
-        target = writer.in_turn(lambda: self._target(retention), waits_s)
+        target = writer.run_in_turn(lambda: self._target(retention), waits_s)
         most, more = CHUNK_CHANGES, True
         while more:
             # A request whose client leaves, or whose time is over, leaves the rest to the next compaction.
             check()
             try:
-                more = writer.in_turn(partial(self._step, target, removed, most, waits_s), waits_s)
+                more = writer.run_in_turn(partial(self._step, target, removed, most, waits_s), waits_s)
                 if most < CHUNK_CHANGES:
-                    writer.in_turn(self._checkpoints.run, waits_s)
+                    writer.run_in_turn(self._checkpoints.run, waits_s)
             except DiskFull as error:
                 # A smaller step needs less room, and gives its own back before the next.
                 if most <= FEWEST_CHANGES:
                     raise DiskFull(f"{error}: {MAKE_ROOM}") from error
                 most = max(FEWEST_CHANGES, most // 10)
         if vacuum:
-            writer.in_turn(lambda: self._vacuum(waits_s), waits_s)
+            writer.run_in_turn(lambda: self._vacuum(waits_s), waits_s)
         return removed
 
     def after_commit(self, written: int) -> None:
@@ -308,7 +312,7 @@ class Compaction:
         connection = self._writer.connection
         rows = connection.total_changes - self._seen_rows
         self._seen_rows = connection.total_changes
-        if not self._keeps_step(is_in_commit=True):
+        if not self._try_step(is_in_commit=True):
             return
         step, owed = self._last_step, 0
         if step.leaves_changes:
@@ -328,7 +332,7 @@ class Compaction:
         writer goes first."""
         while self.owed and self._debtor == get_ident():
             try:
-                if not self._writer.in_turn(self._keeps_step):
+                if not self._writer.run_in_turn(self._try_step):
                     self.owed = 0
             except ReactDBError:
                 # The engine was closed, or another writer takes long.
@@ -337,22 +341,22 @@ class Compaction:
             step = self._last_step
             self.owed = max(0, self.owed - max(1, step.changes + step.table_rows))
 
-    def _keeps_step(self, is_in_commit: bool = False) -> bool:
+    def _try_step(self, is_in_commit: bool = False) -> bool:
         """Take one step, if some history has expired. Returns: whether more is left."""
         writer = self._writer
         try:
             try:
-                retention = named_retention(writer.connection)
+                retention = read_retention(writer.connection)
                 if retention is None:
                     return False
-                target, low = self._target(retention), low_water(writer.connection)
+                target, low = self._target(retention), read_low_water(writer.connection)
                 is_due = (
-                    self._held_back(target) > low
+                    self._limit_by_readers(target) > low
                     or has_dropped(writer.connection, low)
                     or has_unused(writer.connection, self._log_ms())
                 )
             except SQLiteError as error:
-                raise writer.engine.translated(error, "compact") from error
+                raise writer.engine.translate_error(error, "compact") from error
             return is_due and self._step(
                 target, Compacted(), CHUNK_CHANGES, writer.busy_timeout_s, is_in_commit
             )
@@ -368,29 +372,29 @@ class Compaction:
                 return self._room.target(connection)
             return retention.target(connection, time.time_ns() // 1_000_000, self._log_ms())
         except SQLiteError as error:
-            raise self._writer.engine.translated(error, "compact") from error
+            raise self._writer.engine.translate_error(error, "compact") from error
 
     def _log_ms(self) -> int:
         """The time of the log, in milliseconds since 1970."""
         return self._writer.clock.now(self._writer.connection, time.time_ns() // 1_000_000)
 
-    def _held_back(self, target: int) -> int:
+    def _limit_by_readers(self, target: int) -> int:
         """The low-water mark of the setting, or a lower one that leaves feeds and durable consumers their unread
         changes. A reader that is further behind than the limit holds nothing back."""
         writer = self._writer
         try:
-            left = self._left_to_consumers(target)
-            needed = writer.engine.lowest_needed(target - held_changes(writer.connection))
+            left = self._limit_by_consumers(target)
+            needed = writer.engine.lowest_needed(target - read_hold(writer.connection))
         except SQLiteError as error:
-            raise writer.engine.translated(error, "compact") from error
+            raise writer.engine.translate_error(error, "compact") from error
         return left if needed is None else min(left, needed)
 
-    def _left_to_consumers(self, target: int) -> int:
+    def _limit_by_consumers(self, target: int) -> int:
         """The same for durable consumers alone."""
         from reactdb.store import leases
 
         connection = self._writer.connection
-        behind = leases.furthest_behind(connection, target - held_changes(connection))
+        behind = leases.find_lowest_position(connection, target - read_hold(connection))
         return target if behind is None else min(target, behind[0])
 
     def _step(
@@ -404,14 +408,14 @@ class Compaction:
         """
         writer = self._writer
         connection = writer.connection
-        goal = self._held_back(target)
+        goal = self._limit_by_readers(target)
         rows = connection.total_changes
         writer.engine.before_removal(goal)
         try:
             writer.begin_upkeep("compact", waits_s)
             # Again: another process may have made a consumer, or moved one back, while this step waited for the write
             # lock.
-            goal = min(goal, self._left_to_consumers(target))
+            goal = min(goal, self._limit_by_consumers(target))
             more, step = compact_step(connection, goal, most)
             blobs = remove_unused(connection, self._log_ms(), held=writer.engine.held_blobs())
             connection.execute("COMMIT")
@@ -437,7 +441,7 @@ class Compaction:
         writer = self._writer
         try:
             # While everybody waits anyway.
-            if lacks_sums(writer.connection):
+            if has_unsummed_tables(writer.connection):
                 self._take_stock(waits_s)
             writer.lock_wait.at_most(waits_s, in_one_piece=True)
             writer.connection.execute("VACUUM")
@@ -450,7 +454,7 @@ class Compaction:
         writer = self._writer
         try:
             writer.begin_upkeep("vacuum", waits_s)
-            complete(writer.connection, load(writer.connection), head_seq(writer.connection))
+            complete(writer.connection, load(writer.connection), read_head_seq(writer.connection))
             writer.connection.execute("COMMIT")
             writer.note_commit()
         except BaseException:
@@ -460,7 +464,7 @@ class Compaction:
     def _failed(self, error: Exception, operation: str) -> ReactDBError:
         writer = self._writer
         writer.doubt(error)
-        translated = writer.engine.translated(error, operation)
+        translated = writer.engine.translate_error(error, operation)
         self._checkpoints.after_failure(translated)
         return translated
 
@@ -521,8 +525,8 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
     Returns:
         (whether more is left, the removed rows).
     """
-    low = low_water(connection)
-    goal = _within_bytes(connection, low, min(target, low + most))
+    low = read_low_water(connection)
+    goal = _limit_by_bytes(connection, low, min(target, low + most))
     removed = Compacted(oldest=max(goal, low))
     removed.changes = removed.oldest - low
     if goal > low:
@@ -580,14 +584,14 @@ def compact_step(connection: Connection, target: int, most: int = CHUNK_CHANGES)
         removed.table_rows += count
         left -= count
     if removed.tables:
-        set_fact(connection, "catalogue", int(fact(connection, "catalogue")) + 1)
+        set_fact(connection, "catalogue", int(read_fact(connection, "catalogue")) + 1)
         write_catalogue_checksum(connection)
     removed.entries += removed.table_rows
     removed.leaves_changes, removed.leaves_tables = goal < target, removed.tables < len(dropped)
     return removed.leaves_changes or removed.leaves_tables, removed
 
 
-def _within_bytes(connection: Connection, low: int, goal: int) -> int:
+def _limit_by_bytes(connection: Connection, low: int, goal: int) -> int:
     """A mark up to `goal` that removes not much more than CHUNK_BYTES of documents; at least one change further than
     `low`."""
     size = 0

@@ -14,8 +14,8 @@ from math import ceil
 from typing import NamedTuple
 
 from reactdb.store.file.sqlite import Connection
-from reactdb.store.log import low_water
-from reactdb.store.snapshot import head_seq
+from reactdb.store.log import read_low_water
+from reactdb.store.snapshot import read_head_seq
 
 # The least limit of history: 256 MB.
 LEAST_BYTES = 256_000_000
@@ -81,7 +81,7 @@ class History(NamedTuple):
         return min(self.head, mark + ceil(excess / self.change_bytes))
 
 
-def used_bytes(connection: Connection) -> int:
+def measure_used_bytes(connection: Connection) -> int:
     """The pages of the file in use. Free pages are filled before the file grows."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
@@ -89,7 +89,7 @@ def used_bytes(connection: Connection) -> int:
     return int((pages - free) * page_bytes)
 
 
-def limit_bytes(used: int, history: int) -> int:
+def compute_history_limit(used: int, history: int) -> int:
     """The limit of history in a file: as much as all other data, or LEAST_BYTES, whichever is more."""
     return max(used - history, LEAST_BYTES)
 
@@ -104,8 +104,8 @@ def change_bytes(connection: Connection, low: int, head: int) -> float:
         starts = [low + int(each * n + (each - length) * (n * 0.618 % 1)) for n in range(STRETCHES)]
     count, size = 0, 0.0
     for start in starts:
-        found = connection.execute(BYTES_OF_CHANGES, (start, start + length)).fetchone()
-        count, size = count + found[0], size + found[1]
+        sums = connection.execute(BYTES_OF_CHANGES, (start, start + length)).fetchone()
+        count, size = count + sums[0], size + sums[1]
     return size / count if count else 0.0
 
 
@@ -124,29 +124,29 @@ class Room:
 
     def target(self, connection: Connection) -> int:
         """The low-water mark at which history fits its room: never below the present mark."""
-        used = used_bytes(connection)
-        head, low = head_seq(connection), low_water(connection)
+        used = measure_used_bytes(connection)
+        head, low = read_head_seq(connection), read_low_water(connection)
         if used <= LEAST_BYTES:
             self._due = 0
         elif head >= self._due:
             history = self.history(connection)
             is_counted = all(key is None for _, key in self._counted.values())
             self._due = head + ((head - low) // PART if is_counted else 0)
-            self._target = history.mark_without(history.bytes - limit_bytes(used, history.bytes))
+            self._target = history.mark_without(history.bytes - compute_history_limit(used, history.bytes))
         return max(low, self._target) if used > LEAST_BYTES else low
 
     def history(self, connection: Connection, most: int = COUNTED_DOCUMENTS) -> History:
         """The size of history as far as it is known, after counting `most` documents more of dropped tables."""
-        head, low = head_seq(connection), low_water(connection)
-        found = connection.execute(DROPPED).fetchall()
+        head, low = read_head_seq(connection), read_low_water(connection)
+        dropped_tables = connection.execute(DROPPED).fetchall()
         dropped = []
-        for table_id, seq in found:
+        for table_id, seq in dropped_tables:
             if seq <= low:
                 # Being removed.
                 self._counted.pop(table_id, None)
             most = self._count(connection, table_id, most)
             dropped.append((max(seq, low), self._counted[table_id][0]))
-        known = {table_id for table_id, _ in found}
+        known = {table_id for table_id, _ in dropped_tables}
         self._counted = {table_id: one for table_id, one in self._counted.items() if table_id in known}
         return History(low, head, change_bytes(connection, low, head), dropped)
 

@@ -134,7 +134,7 @@ def log_heads_indexes(connection: Connection) -> None:
     """Format 1, from nothing."""
     _make_tables(connection, 1)
     connection.execute("CREATE UNIQUE INDEX tables_by_name ON tables (name) WHERE dropped IS NULL")
-    connection.executemany("INSERT INTO facts (name, value) VALUES (?, ?)", _first_facts())
+    connection.executemany("INSERT INTO facts (name, value) VALUES (?, ?)", _make_first_facts())
     _begin_epoch(connection)
 
 
@@ -154,7 +154,7 @@ def _add_columns(connection: Connection, version: int) -> None:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
 
 
-def _first_facts() -> list[tuple[str, Any]]:
+def _make_first_facts() -> list[tuple[str, Any]]:
     return [("database_id", os.urandom(8).hex()), ("low_water", 0), ("catalogue", 0)]
 
 
@@ -169,9 +169,7 @@ def add_checksums(connection: Connection) -> None:
     _add_columns(connection, 2)
     connection.execute(f"UPDATE log SET seal = {CHECKSUM}")
     connection.create_function("reactdb_seal", CHECKSUM_COLUMNS, None)
-    connection.execute(
-        "INSERT INTO facts (name, value) VALUES ('seal', ?)", (_checksum_of_format_2(connection),)
-    )
+    connection.execute("INSERT INTO facts (name, value) VALUES ('seal', ?)", (_sum_format_2(connection),))
 
 
 def add_positions_and_blobs(connection: Connection) -> None:
@@ -202,7 +200,7 @@ def add_positions_and_blobs(connection: Connection) -> None:
 def _note_newest(connection: Connection) -> None:
     """For tables whose newest entries compaction has removed: no change of theirs is newer than the low-water
     mark."""
-    low = int(fact(connection, "low_water"))
+    low = int(read_fact(connection, "low_water"))
     if not low:
         return
     for (table_id,) in connection.execute("SELECT id FROM tables ORDER BY id").fetchall():
@@ -263,7 +261,7 @@ def _make_today(connection: Connection) -> None:
     _make_tables(connection, FORMAT_VERSION)
     for statement in TABLES_3:
         connection.execute(statement)
-    for name, value in _first_facts():
+    for name, value in _make_first_facts():
         set_fact(connection, name, value)
     _begin_epoch(connection)
     write_catalogue_checksum(connection)
@@ -379,7 +377,7 @@ def show_as_today(connection: Connection, shown: int = 0) -> int:
     return version
 
 
-def catalogue_rows(connection: Connection) -> CatalogueRows:
+def read_catalogue_rows(connection: Connection) -> CatalogueRows:
     """The lists of tables and indexes as they are, dropped tables among them. Inside a transaction."""
     return (
         connection.execute(
@@ -395,11 +393,11 @@ def check_format_2(connection: Connection) -> None:
     """Raises: CorruptDatabase, if the facts, tables and indexes do not match the checksum of format 2. Inside a
     transaction."""
     row = connection.execute("SELECT value FROM facts WHERE name = 'seal'").fetchone()
-    if row is None or row[0] != _checksum_of_format_2(connection):
+    if row is None or row[0] != _sum_format_2(connection):
         raise CorruptDatabase(DAMAGED_LISTS)
 
 
-def _checksum_of_format_2(connection: Connection) -> int:
+def _sum_format_2(connection: Connection) -> int:
     """In format 2 the facts had no checksums of their own."""
     return values_checksum(
         *(
@@ -416,7 +414,7 @@ def _checksum_of_format_2(connection: Connection) -> int:
 def write_catalogue_checksum(connection: Connection) -> CatalogueRows:
     """Write the checksum of tables and indexes. Every change of a table or an index calls this afterwards, in the
     same transaction. Returns the present lists."""
-    rows = catalogue_rows(connection)
+    rows = read_catalogue_rows(connection)
     set_fact(connection, "seal", values_checksum(*rows))
     return rows
 
@@ -425,7 +423,7 @@ def check_catalogue(connection: Connection, rows: CatalogueRows | None = None) -
     """Inside a transaction.
 
     Args:
-        rows: The result of `catalogue_rows` in this transaction; None: it is read here.
+        rows: The result of `read_catalogue_rows` in this transaction; None: it is read here.
 
     Raises:
         CorruptDatabase: The facts, tables and indexes do not match their checksums.
@@ -436,28 +434,28 @@ def check_catalogue(connection: Connection, rows: CatalogueRows | None = None) -
     if version < 3:
         return
     for row in connection.execute("SELECT name, value, seal FROM facts").fetchall():
-        whole_fact(*row)
-    if values_checksum(*(rows or catalogue_rows(connection))) != fact(connection, "seal"):
+        verify_fact(*row)
+    if values_checksum(*(rows or read_catalogue_rows(connection))) != read_fact(connection, "seal"):
         raise CorruptDatabase(DAMAGED_LISTS)
 
 
-def fact(connection: Connection, name: str) -> Any:
+def read_fact(connection: Connection, name: str) -> Any:
     """The value of a fact; None where the file has none of this name.
 
     Raises:
         CorruptDatabase: The fact does not match its checksum.
     """
     row = connection.execute("SELECT value, seal FROM facts WHERE name = ?", (name,)).fetchone()
-    return None if row is None else whole_fact(name, *row)
+    return None if row is None else verify_fact(name, *row)
 
 
-def database_id(connection: Connection) -> Any:
+def read_database_id(connection: Connection) -> Any:
     """The identity of the file as it is stored, in any format."""
     row = connection.execute("SELECT value FROM facts WHERE name = 'database_id'").fetchone()
     return None if row is None else row[0]
 
 
-def whole_fact(name: str, value: Any, checksum: Any) -> Any:
+def verify_fact(name: str, value: Any, checksum: Any) -> Any:
     """The value of a fact, after a look at its checksum."""
     if values_checksum(name, value) != checksum:
         raise CorruptDatabase(

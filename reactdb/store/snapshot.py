@@ -4,7 +4,7 @@ The present is the heads joined to the log. The past is the present with the lat
 the seq has the document before its first such change. A past of k changes ago costs k, not the size of the table.
 
 Rule of this file: it reads bytes and orders them. The meaning of documents (filters, orders, limits) belongs to
-`reading`. Ranges are half open in bytes, start <= key < stop; `collation` turns every bound of a query into one.
+`documents.read`. Ranges are half open in bytes, start <= key < stop; `collation` turns every bound of a query into one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,14 @@ from reactdb.change import Change, TableReference
 from reactdb.errors import CorruptDatabase, TableNotFound
 from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, TableInfo
 from reactdb.store.checksums import are_whole, is_whole
-from reactdb.store.damage import corrupt, damaged_document, first_damaged, missing_entry
+from reactdb.store.damage import (
+    corruption_error,
+    damaged_document_error,
+    find_first_damaged,
+    missing_entry_error,
+)
 from reactdb.store.file.sqlite import ADVICE, Connection
-from reactdb.store.log import PAGE_CHANGES, changes_of, low_water, read, read_one, whole_number
+from reactdb.store.log import PAGE_CHANGES, check_whole_number, make_changes, read, read_low_water, read_one
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.sums import Known, Tally, check, compare
 from reactdb.store.undo import Undo
@@ -116,7 +121,7 @@ NEWEST_UNTIL = (
 )
 
 
-def head_seq(connection: Connection) -> int:
+def read_head_seq(connection: Connection) -> int:
     """The seq of the newest entry that was ever written; 0 before the first.
 
     Compaction can remove the newest entry (a deletion), but only below the low-water mark, and the mark then stands
@@ -128,11 +133,11 @@ def head_seq(connection: Connection) -> int:
 
 def _head(newest: int | None, low: int | None) -> int:
     if newest is None and low is not None:
-        return whole_number("the low-water mark", low)
+        return check_whole_number("the low-water mark", low)
     if newest is None or newest < 1 or low is None:
         # Zeros in the place of the newest entries read as a seq, too.
         raise CorruptDatabase(f"the newest log entry is number {newest}, the low-water mark {low}. {ADVICE}")
-    return max(newest, whole_number("the low-water mark", low))
+    return max(newest, check_whole_number("the low-water mark", low))
 
 
 def check_end(connection: Connection) -> None:
@@ -141,11 +146,11 @@ def check_end(connection: Connection) -> None:
     Raises:
         CorruptDatabase: It seems to end early: its newest entries cannot be found.
     """
-    head = head_seq(connection)
+    head = read_head_seq(connection)
     (block,) = connection.execute(NEWEST_BLOCKS).fetchone()
     (led,) = connection.execute(NEWEST_LED).fetchone()
-    end = whole_number("the newest entry of a document", led or 0)
-    end = max(end, whole_number("a block of the log", block or 0) << BLOCK_BITS)
+    end = check_whole_number("the newest entry of a document", led or 0)
+    end = max(end, check_whole_number("a block of the log", block or 0) << BLOCK_BITS)
     if end > head:
         raise CorruptDatabase(
             f"the log ends at seq {head}, and had entries up to seq {end} at least: another program has changed the file, or it "
@@ -175,7 +180,7 @@ def read_document(
     if seq is None:
         return None
     if not is_whole(table.id, key, body, checksum):
-        raise damaged_document(connection, table, key, body)
+        raise damaged_document_error(connection, table, key, body)
     return seq, body
 
 
@@ -187,21 +192,21 @@ def newest_seq(connection: Connection, table: TableInfo) -> int:
     row = connection.execute(NEWEST, (table.id,)).fetchone()
     if row is None:
         return table.created
-    noted, newest = (whole_number("the newest entry of a block", one or 0) for one in row)
+    noted, newest = (check_whole_number("the newest entry of a block", one or 0) for one in row)
     return max(table.created, noted, newest)
 
 
-def lost_until(connection: Connection, table: TableInfo) -> int:
+def read_lost_until(connection: Connection, table: TableInfo) -> int:
     """The seq up to which changes of a table may have been removed: a reader past this seq has lost none of them.
 
     The low-water mark belongs to the whole log. A rarely changed table has lost less.
     """
-    low = low_water(connection)
+    low = read_low_water(connection)
     if table.created > low:
         return 0
     noted = connection.execute(NOTED_UNTIL, (table.id, low)).fetchone()[0]
     # A file that was compacted before this was noted does not say.
-    return low if noted is None else whole_number("the newest entry of a block", noted)
+    return low if noted is None else check_whole_number("the newest entry of a block", noted)
 
 
 class Snapshot:
@@ -223,7 +228,7 @@ class Snapshot:
 
     @property
     def seq(self) -> int:
-        return head_seq(self.connection)
+        return read_head_seq(self.connection)
 
     def check_end(self) -> None:
         """Before the log is read, followed or gone on from for the first time while the file is open: see `check_end`."""
@@ -251,8 +256,8 @@ class Snapshot:
         Raises:
             CorruptDatabase: The stored bytes do not match their checksum. All reads below raise it, too.
         """
-        found = read_document(self.connection, table, key)
-        return None if found is None else found[1]
+        head = read_document(self.connection, table, key)
+        return None if head is None else head[1]
 
     def rows(
         self,
@@ -286,12 +291,12 @@ class Snapshot:
         rows = self.connection.execute(text, (table.id, start, stop, limit)).fetchall()
         if tally is None and start == LEAST and stop >= GREATEST:
             tally = Tally()
-        found = self.whole(table, rows, tally)
+        documents = self.whole(table, rows, tally)
         if tally is not None and (limit < 0 or len(rows) < limit):
             self.check(table, None, tally.count, tally.total)
-        return found
+        return documents
 
-    def found(
+    def entry_bodies(
         self, index: IndexInfo, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
     ) -> Sequence[bytes]:
         """The encoded documents of `entries` alone."""
@@ -327,7 +332,7 @@ class Snapshot:
         table = self.catalogue.by_id[index.table_id]
         values, keys, tags, bodies, checksums = zip(*rows, strict=True) if rows else ((),) * 5
         if not are_whole(index.table_id, keys, bodies, checksums):
-            raise first_damaged(self.connection, table, keys, bodies, checksums)
+            raise find_first_damaged(self.connection, table, keys, bodies, checksums)
         self._check_index(table, index, start, stop, limit, len(rows))
         return list(map(tuple.__new__, repeat(Entry), zip(values, keys, tags, bodies, strict=True)))
 
@@ -335,24 +340,26 @@ class Snapshot:
         """Sorted keys, among them the keys of all documents with an entry, hidden or not, in start <= value < stop of
         a range."""
         self.compare(index)
-        found: set[bytes] = set()
+        keys: set[bytes] = set()
         for start, stop in ranges:
             # A truncated value is not above the whole value, nor below a bound with the same cut.
             for index_id, low in ((index.id, start), (-index.id, start[:HIDDEN_VALUE_BYTES])):
-                found.update(key for (key,) in self.connection.execute(CANDIDATES, (index_id, low, stop)))
-        if not {*map(type, found)} <= {bytes}:
+                keys.update(key for (key,) in self.connection.execute(CANDIDATES, (index_id, low, stop)))
+        if not {*map(type, keys)} <= {bytes}:
             # No checksum covers an entry, but a key is always collation bytes.
-            strange = next(key for key in found if type(key) is not bytes)
+            strange = next(key for key in keys if type(key) is not bytes)
             table = self.catalogue.by_id[index.table_id]
-            raise corrupt(f"an entry of index `{index.name}` leads to no key", table.name, strange, None)
-        return sorted(found)
+            raise corruption_error(
+                f"an entry of index `{index.name}` leads to no key", table.name, strange, None
+            )
+        return sorted(keys)
 
     def pick(self, table: TableInfo, keys: Sequence[bytes]) -> Iterator[Row]:
         """The documents of sorted keys, in this order, read as they are used. Keys without a document are skipped."""
         even = len(keys) - len(keys) % PICKED
         for place in range(0, even, PICKED):
             cursor = self.connection.execute(PICK, (table.id, *keys[place : place + PICKED]))
-            yield from self._whole_rows(table, cursor.fetchall())
+            yield from self._verify_rows(table, cursor.fetchall())
         for key in keys[even:]:
             body = self.get(table, key)
             if body is not None:
@@ -391,9 +398,9 @@ class Snapshot:
         Raises:
             CorruptDatabase: The number does not match the sums.
         """
-        (found,) = self.connection.execute(COUNT, (table.id,)).fetchone()
-        self.check(table, None, found)
-        return int(found)
+        (total,) = self.connection.execute(COUNT, (table.id,)).fetchone()
+        self.check(table, None, total)
+        return int(total)
 
     def newest_seq(self, table: TableInfo) -> int:
         """See `newest_seq`."""
@@ -417,12 +424,12 @@ class Snapshot:
             CorruptDatabase: Entries are missing or impossible: another program has written to the file.
         """
         self.check_end()
-        top = head_seq(self.connection) if until is None else until
+        top = read_head_seq(self.connection) if until is None else until
         table_ids = None if table is None else (table.id,)
         entries, _ = read(
             self.connection, self.catalogue, since, top, table_ids=table_ids, limit=limit, oldest=oldest
         )
-        return list(changes_of(entries, self.catalogue))
+        return list(make_changes(entries, self.catalogue))
 
     def entry(self, seq: int) -> Change | None:
         """The log entry at `seq`, or None where it was compacted away or never written."""
@@ -443,13 +450,13 @@ class Snapshot:
         while seq is not None:
             change = self.entry(seq)
             if change is None:
-                if seq > low_water(self.connection):
-                    raise missing_entry(seq)
+                if seq > read_low_water(self.connection):
+                    raise missing_entry_error(seq)
                 return
             yield change
             seq = change.prev
 
-    def _whole_rows(self, table: TableInfo, rows: list[tuple[bytes, bytes, int]]) -> list[Row]:
+    def _verify_rows(self, table: TableInfo, rows: list[tuple[bytes, bytes, int]]) -> list[Row]:
         return list(map(tuple.__new__, repeat(Row), zip(*self.whole(table, rows), strict=True)))
 
     def whole(
@@ -460,7 +467,7 @@ class Snapshot:
             return (), ()
         keys, bodies, checksums = zip(*rows, strict=True)
         if not are_whole(table.id, keys, bodies, checksums):
-            raise first_damaged(self.connection, table, keys, bodies, checksums)
+            raise find_first_damaged(self.connection, table, keys, bodies, checksums)
         if tally is not None:
             tally.add(checksums)
         return keys, bodies
@@ -474,11 +481,11 @@ class UnindexedSnapshot(Snapshot):
         super().__init__(connection, catalogue)
         self._unindexed = unindexed
 
-    def found(
+    def entry_bodies(
         self, index: IndexInfo, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
     ) -> Sequence[bytes]:
         if index.id not in self._unindexed:
-            return super().found(index, table, start, stop, reverse, limit)
+            return super().entry_bodies(index, table, start, stop, reverse, limit)
         return [entry.body for entry in self.entries(index, start, stop, reverse=reverse, limit=limit)]
 
     def entries(
@@ -492,13 +499,13 @@ class UnindexedSnapshot(Snapshot):
     ) -> list[Entry]:
         if index.id not in self._unindexed:
             return super().entries(index, start, stop, reverse=reverse, limit=limit)
-        found = sorted(
+        rows = sorted(
             Entry(value, key, tag, body)
             for key, body in self.rows(self.catalogue.by_id[index.table_id])
             for value, tag in index.entries(codec.decode(body))
             if start <= value < stop
         )
-        return _merged((), found, reverse, limit, key=_entry_key)
+        return _merge_rows((), rows, reverse, limit, key=_entry_key)
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
         if index.id not in self._unindexed:
@@ -550,7 +557,7 @@ class PastSnapshot(Snapshot):
         reverse: bool = False,
         limit: int = -1,
     ) -> list[Row]:
-        old = self._old_of(table.id)
+        old = self._read_old_documents(table.id)
         ours = sorted(Row(key, body) for key, body in old.items() if body is not None and start <= key < stop)
         wanted = limit if limit < 0 else limit + len(old)
         now = (
@@ -558,7 +565,7 @@ class PastSnapshot(Snapshot):
             for row in self._now.rows(table, start, stop, reverse=reverse, limit=wanted)
             if row.key not in old
         )
-        return _merged(now, ours, reverse, limit, key=_row_key)
+        return _merge_rows(now, ours, reverse, limit, key=_row_key)
 
     def page(
         self,
@@ -572,7 +579,7 @@ class PastSnapshot(Snapshot):
         rows = self.rows(table, start, stop, reverse=reverse, limit=limit)
         return [row.key for row in rows], [row.body for row in rows]
 
-    def found(
+    def entry_bodies(
         self, index: IndexInfo, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
     ) -> Sequence[bytes]:
         return [entry.body for entry in self.entries(index, start, stop, reverse=reverse, limit=limit)]
@@ -586,7 +593,7 @@ class PastSnapshot(Snapshot):
         reverse: bool = False,
         limit: int = -1,
     ) -> list[Entry]:
-        old = self._old_of(index.table_id)
+        old = self._read_old_documents(index.table_id)
         ours = sorted(
             Entry(value, key, tag, body)
             for key, body in old.items()
@@ -599,28 +606,30 @@ class PastSnapshot(Snapshot):
         now = self._now.entries(
             index, start, stop, reverse=reverse, limit=-1 if index.multi and old else wanted
         )
-        return _merged((entry for entry in now if entry.key not in old), ours, reverse, limit, key=_entry_key)
+        return _merge_rows(
+            (entry for entry in now if entry.key not in old), ours, reverse, limit, key=_entry_key
+        )
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
         # Every key that changed since: to look at its old document costs as much as to compute its entries.
-        old = self._old_of(index.table_id)
+        old = self._read_old_documents(index.table_id)
         then = {key for key, body in old.items() if body is not None}
         then.update(key for key in self._now.candidates(index, ranges) if key not in old)
         return sorted(then)
 
     def pick(self, table: TableInfo, keys: Sequence[bytes]) -> Iterator[Row]:
-        old = self._old_of(table.id)
+        old = self._read_old_documents(table.id)
         ours = (Row(key, body) for key in keys if (body := old.get(key)) is not None)
         yield from merge(self._now.pick(table, [key for key in keys if key not in old]), ours, key=_row_key)
 
     def keys(self, table: TableInfo) -> list[bytes]:
-        old = self._old_of(table.id)
+        old = self._read_old_documents(table.id)
         then = {key for key, body in old.items() if body is not None}
         then.update(key for key in self._now.keys(table) if key not in old)
         return sorted(then)
 
     def count(self, table: TableInfo) -> int:
-        old = self._old_of(table.id)
+        old = self._read_old_documents(table.id)
         then = sum(body is not None for body in old.values())
         now = sum(self._now.get(table, key) is not None for key in old)
         return self._now.count(table) - now + then
@@ -632,7 +641,7 @@ class PastSnapshot(Snapshot):
             return now
         row = self.connection.execute(NEWEST_UNTIL, (table.id, self._seq)).fetchone()
         # Below the mark only the entries of live documents are left: a later deletion may have been removed.
-        return max(table.created, low_water(self.connection), 0 if row is None else row[0])
+        return max(table.created, read_low_water(self.connection), 0 if row is None else row[0])
 
     def changes(
         self,
@@ -648,11 +657,11 @@ class PastSnapshot(Snapshot):
     def history(self, table: TableInfo, key: bytes) -> Iterator[Change]:
         return (change for change in self._now.history(table, key) if change.seq <= self._seq)
 
-    def taken_back(self, table: TableInfo) -> int:
+    def count_changed_since(self, table: TableInfo) -> int:
         """Documents of a table that changed since."""
-        return len(self._old_of(table.id))
+        return len(self._read_old_documents(table.id))
 
-    def _old_of(self, table_id: int) -> dict[bytes, bytes | None]:
+    def _read_old_documents(self, table_id: int) -> dict[bytes, bytes | None]:
         old = self._old.get(table_id)
         if old is None:
             old = self._old[table_id] = self._undo.old(table_id, self._seq)
@@ -666,7 +675,7 @@ class ViewOfPast(PastSnapshot):
         super().__init__(now, seq, undo)
         names = undo.names(seq)
         if names:
-            self.catalogue = self.catalogue.renamed(names)
+            self.catalogue = self.catalogue.copy_renamed(names)
 
     def table(self, name: TableReference) -> TableInfo | None:
         return self.catalogue.at(name, self._seq)
@@ -676,30 +685,30 @@ _row_key = itemgetter(0)
 _entry_key = itemgetter(0, 1, 2)
 
 
-def _merged(
+def _merge_rows(
     now: Iterable[Any], ours: list[Any], reverse: bool, limit: int, key: Callable[[Any], Any]
 ) -> list[Any]:
     if reverse:
         ours.reverse()
-    found = list(merge(now, ours, key=key, reverse=reverse))
-    return found if limit < 0 else found[:limit]
+    merged = list(merge(now, ours, key=key, reverse=reverse))
+    return merged if limit < 0 else merged[:limit]
 
 
-def by_commit(changes: Iterable[Change]) -> Iterator[list[Change]]:
+def group_by_commit(changes: Iterable[Change]) -> Iterator[list[Change]]:
     """Group changes in log order into one list a transaction."""
     for _, group in groupby(changes, key=lambda change: (change.commit, change.time)):
         yield list(group)
 
 
-def as_of(now: Snapshot, seq: int) -> Snapshot:
+def view_as_of(now: Snapshot, seq: int) -> Snapshot:
     """A view of `now` without the changes after `seq`."""
     if seq == now.seq:
         return now
-    changes = all_changes(now, seq)
+    changes = read_all_changes(now, seq)
     return PastSnapshot(now, seq, Undo(seq, changes))
 
 
-def all_changes(snapshot: Snapshot, since: int, table: TableInfo | None = None) -> Iterator[Change]:
+def read_all_changes(snapshot: Snapshot, since: int, table: TableInfo | None = None) -> Iterator[Change]:
     """Every change past `since`, page by page, within one snapshot."""
     until = snapshot.seq
     while True:
@@ -710,14 +719,14 @@ def all_changes(snapshot: Snapshot, since: int, table: TableInfo | None = None) 
         since = page[-1].seq
 
 
-def whole_commits(changes: list[Change], snapshot: Snapshot) -> list[Change]:
+def complete_commits(changes: list[Change], snapshot: Snapshot) -> list[Change]:
     """Complete a page of changes that may end inside a commit: the result ends with that commit."""
     commit, last = changes[-1].commit, changes[-1].seq
-    found = list(changes)
+    completed = list(changes)
     while True:
         more = snapshot.changes(last, None, limit=200)
         same = [change for change in more if change.commit == commit]
-        found += same
+        completed += same
         if len(same) < 200:
-            return found
+            return completed
         last = same[-1].seq

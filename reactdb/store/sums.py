@@ -11,7 +11,7 @@ are all in the same block: a reader of the present sums rolls forward over 31 en
     compare      compares all entries of a small index, before the first read of a part of it
 
 Rule of this file: the sums follow from the log, never from the trees that they check. The one exception is
-`taken_stock`, for a table of a file without sums.
+`measure_sums`, for a table of a file without sums.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from reactdb.errors import CorruptDatabase
 from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo
 from reactdb.store.checksums import LOW, values_checksum
 from reactdb.store.file.sqlite import ADVICE, Connection
-from reactdb.store.log import low_water
+from reactdb.store.log import read_low_water
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.values import codec
 
@@ -159,7 +159,7 @@ def newest(
     block, packed = connection.execute(NEWEST_BLOCK, (table.id,)).fetchone() or (None, None)
     if block is None:
         # In older formats compaction left no block of tables that were idle.
-        if table.created < low_water(connection):
+        if table.created < read_low_water(connection):
             return None, None
         sums = Sums(table.created)
         for index in indexes:
@@ -204,7 +204,7 @@ def _entries(indexes: Sequence[IndexInfo], key: bytes, body: bytes | None) -> li
     ]
 
 
-def taken_stock(connection: Connection, table: TableInfo, seq: int, most: int | None = None) -> Sums | None:
+def measure_sums(connection: Connection, table: TableInfo, seq: int, most: int | None = None) -> Sums | None:
     """The sums of the stored documents and index entries as of `seq`, which is now.
 
     Args:
@@ -226,7 +226,7 @@ def taken_stock(connection: Connection, table: TableInfo, seq: int, most: int | 
     return sums
 
 
-def lacks_sums(connection: Connection) -> bool:
+def has_unsummed_tables(connection: Connection) -> bool:
     """Whether there is a table with entries of which the file has no sums."""
     newest_blocks = (
         "SELECT table_id, max(block) FROM marks WHERE table_id IN (SELECT id FROM tables) GROUP BY table_id"
@@ -241,7 +241,7 @@ def complete(connection: Connection, catalogue: Catalogue, seq: int) -> None:
     for table in catalogue.by_id.values():
         block, sums = newest(connection, table)
         if block is not None and sums is None:
-            taken = taken_stock(connection, table, seq)
+            taken = measure_sums(connection, table, seq)
             assert taken is not None
             connection.execute(SET_SUMS, (taken.pack(table.id, block), table.id, block))
 
@@ -288,11 +288,11 @@ def check(
     """
     place = table.id, 0 if index is None else index.id
     if place not in known:
-        known[place] = _written(connection, table, index)
+        known[place] = _read_expected(connection, table, index)
     written = known[place]
     if written is None or (count == written[0] and (total is None or (total - written[1]) & LOW == 0)):
         return
-    raise _not_written(table, index, count, written[0])
+    raise _mismatch_error(table, index, count, written[0])
 
 
 def compare(connection: Connection, table: TableInfo, index: IndexInfo) -> None:
@@ -314,26 +314,26 @@ def compare(connection: Connection, table: TableInfo, index: IndexInfo) -> None:
         # every search takes one of these paths until it reaches an entry of this index.
         last = connection.execute(LAST_ENTRY, (number,)).fetchone()
         is_found = last == (entries[-1] if entries else None)
-        if not is_found or not _are_written(number, entries, *written):
-            raise _not_written(table, index, len(entries), written[0])
+        if not is_found or not _match_sums(number, entries, *written):
+            raise _mismatch_error(table, index, len(entries), written[0])
 
 
-def _are_written(number: int, entries: Sequence[StoredEntry], count: int, total: int) -> bool:
+def _match_sums(number: int, entries: Sequence[StoredEntry], count: int, total: int) -> bool:
     """Whether entries are in order, and as many and with the same sum as were written."""
     if len(entries) != count:
         return False
     try:
         numbers, values, keys, tags = zip(*entries, strict=True) if entries else ((),) * 4
-        found = sum(map(crc32, values, map(crc32, keys, tags)))
+        actual = sum(map(crc32, values, map(crc32, keys, tags)))
         return (
-            (found - total) & LOW == 0 and {number}.issuperset(numbers) and list(entries) == sorted(entries)
+            (actual - total) & LOW == 0 and {number}.issuperset(numbers) and list(entries) == sorted(entries)
         )
     except (TypeError, OverflowError):
         # In damaged rows values can have any type.
         return False
 
 
-def _not_written(table: TableInfo, index: IndexInfo | None, count: int, written: int) -> CorruptDatabase:
+def _mismatch_error(table: TableInfo, index: IndexInfo | None, count: int, written: int) -> CorruptDatabase:
     """The error of a table, or of an index, whose `count` documents or entries do not match the sums."""
     if index is None:
         what, others = f"table `{table.name}`: {_number(count, 'document')}", "the newest"
@@ -349,7 +349,9 @@ def _not_written(table: TableInfo, index: IndexInfo | None, count: int, written:
     )
 
 
-def _written(connection: Connection, table: TableInfo, index: IndexInfo | None) -> tuple[int, int] | None:
+def _read_expected(
+    connection: Connection, table: TableInfo, index: IndexInfo | None
+) -> tuple[int, int] | None:
     _, sums = newest(connection, table, () if index is None else (index,))
     if sums is None:
         return None
@@ -365,16 +367,16 @@ def differences(connection: Connection, table: TableInfo) -> Iterable[str]:
     _, written = newest(connection, table, indexes)
     if written is None:
         return
-    found = taken_stock(connection, table, written.seq)
-    assert found is not None
-    if (found.count, found.total & LOW) != (written.count, written.total & LOW):
+    actual = measure_sums(connection, table, written.seq)
+    assert actual is not None
+    if (actual.count, actual.total & LOW) != (written.count, written.total & LOW):
         yield (
-            f"table {table.name!r} has {_number(found.count, 'document')}, but its checksum is of {written.count:,}"
-            + (" others" if found.count == written.count else "")
+            f"table {table.name!r} has {_number(actual.count, 'document')}, but its checksum is of {written.count:,}"
+            + (" others" if actual.count == written.count else "")
         )
     for index in indexes:
         for number, what in ((index.id, "entry"), (-index.id, "hidden entry")):
-            known, there = written.indexes.get(number), found.indexes[number]
+            known, there = written.indexes.get(number), actual.indexes[number]
             if known is not None and (there[0], there[1] & LOW) != (known[0], known[1] & LOW):
                 plural = what.replace("entry", "entries")
                 yield (

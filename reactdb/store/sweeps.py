@@ -37,7 +37,7 @@ class Sweep(NamedTuple):
 
 _SWEEPS: Final[dict[str, Sweep]] = {}
 # Where our own dialects register theirs.
-_OF_DIALECTS: Final = {"couchdb.revisions": "reactdb.dialects.couchdb.sweeping"}
+_OF_DIALECTS: Final = {"couchdb.revisions": "reactdb.dialects.couchdb.ancestor_sweep"}
 
 
 def register_sweep(hook: str, sweep: Sweep) -> None:

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Protocol
 from zlib import adler32
 
-from reactdb.budget import paced
+from reactdb.budget import spend_per_element
 from reactdb.change import (
     CATALOGUE,
     DELETE,
@@ -42,12 +42,20 @@ from reactdb.change import (
 from reactdb.errors import CorruptDatabase, TransactionEnded, UsageError
 from reactdb.logs import logger
 from reactdb.store.blobs import add_references, check_blobs
-from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo, made_of, make_index
+from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo, build_catalogue, make_index
 from reactdb.store.checksums import entry_checksum, insert_checksums
 from reactdb.store.file.sqlite import ADVICE, Cursor, IntegrityError, SQLiteError
 from reactdb.store.flows import ControlFlow
-from reactdb.store.hooks import Derived, Draft, ask
-from reactdb.store.log import INSERTS, LABELLED, LABELLED_INSERTS, PLAIN, append, heads_of_inserts, read_meta
+from reactdb.store.hooks import Derived, Draft, run_hook
+from reactdb.store.log import (
+    INSERTS,
+    LABELLED,
+    LABELLED_INSERTS,
+    PLAIN,
+    append,
+    make_heads_statement,
+    read_meta,
+)
 from reactdb.store.schema import BLOCK_BITS, set_fact, write_catalogue_checksum
 from reactdb.store.snapshot import Snapshot, read_document
 from reactdb.store.sums import (
@@ -57,12 +65,12 @@ from reactdb.store.sums import (
     Figures,
     Sums,
     add_entries,
+    measure_sums,
     move_entries,
     newest,
-    taken_stock,
 )
 from reactdb.values import codec, collation
-from reactdb.values.blob import may_have_blobs, which_may_have_blobs
+from reactdb.values.blob import filter_blob_candidates, may_have_blobs
 
 ADD_HEAD = "INSERT INTO heads (seq, table_id, key) VALUES (?, ?, ?)"
 SET_HEAD = "INSERT OR REPLACE INTO heads (seq, table_id, key) VALUES (?, ?, ?)"
@@ -290,7 +298,7 @@ class WriteTransaction:
             except IntegrityError:
                 self.memory.forget()
                 self.torn_until = 0
-                self.forget_after(count)
+                self.drop_changes_after(count)
                 raise KeyTaken from None
             return
         latest = self._latest.get((table.id, key))
@@ -346,7 +354,7 @@ class WriteTransaction:
             kind = INSERT
             prev = old_body = None
             if self.memory.tombstones.get(table_id) is not False and self._may_have_tombstones(table):
-                prev, had_tombstone = self._tombstone(table, key)
+                prev, had_tombstone = self._find_tombstone(table, key)
         else:
             prev, old_body = old
             before = adler32(old_body, adler32(key, table_id))
@@ -357,7 +365,7 @@ class WriteTransaction:
             self.memory.move_greatest(table_id, key, body is not None)
         beside: Sequence[tuple[TableInfo, bytes, bytes | None]] = ()
         if table.hook is not None or asked is not None:
-            derived = self._derived(table, key, kind, prev, old_body, body, asked)
+            derived = self._derive(table, key, kind, prev, old_body, body, asked)
             if derived is None:
                 return False
             meta, beside = derived
@@ -370,13 +378,13 @@ class WriteTransaction:
         self._latest[table_id, key] = seq, body
         if self.changes is not None:
             first, time, origin = self.first, self.time, self.origin
-            told = Change(
+            change = Change(
                 seq, table.reference, table_id, key, kind, prev, old_body, body, first, time, origin, meta
             )
-            told.places = places
+            change.places = places
             if documents is not None and self.count < MOST_IN_HAND:
-                told.old, told.new = documents
-            self.changes.append(told)
+                change.old, change.new = documents
+            self.changes.append(change)
         self.count += 1
         if len(self._buffer) >= MOST_ENTRIES or len(body or b"") + len(meta or b"") > LARGE_BYTES:
             self.flush()
@@ -384,7 +392,7 @@ class WriteTransaction:
             self.put(*other)
         return True
 
-    def _derived(
+    def _derive(
         self,
         table: TableInfo,
         key: bytes,
@@ -400,7 +408,9 @@ class WriteTransaction:
             raise UsageError(f"table `{table.name}` has no write hook for the given argument")
         old_meta = None if prev is None else self.meta_of(prev)
         before = self.count, self.catalogue
-        derived = ask(Draft(self, table, key, kind, old_body, old_meta, body, asked, self.time, self.origin))
+        derived = run_hook(
+            Draft(self, table, key, kind, old_body, old_meta, body, asked, self.time, self.origin)
+        )
         if before != (self.count, self.catalogue):
             raise UsageError(
                 f"the write hook `{table.hook}` has written itself: it must return its data, and the transaction writes them"
@@ -429,7 +439,7 @@ class WriteTransaction:
             known = self.memory.tombstones[table.id] = row is not None
         return known
 
-    def _tombstone(self, table: TableInfo, key: bytes) -> tuple[int | None, bool]:
+    def _find_tombstone(self, table: TableInfo, key: bytes) -> tuple[int | None, bool]:
         """The seq of the entry that deleted this key earlier, or None; and whether the key then has a tombstone."""
         latest = self._latest.get((table.id, key))
         if latest is not None:
@@ -466,7 +476,7 @@ class WriteTransaction:
             self._flush_until(savepoint.start)
             savepoint.save()
 
-    def forget_after(self, count: int) -> None:
+    def drop_changes_after(self, count: int) -> None:
         """Drop all but the first `count` changes. SQLite never had them, or has rolled them back already."""
         self.count = count
         if self.changes is not None:
@@ -519,7 +529,7 @@ class WriteTransaction:
         if seq >> BLOCK_BITS != (self.first + count - 1) >> BLOCK_BITS and not self._is_torn:
             # A table may have entries before the entry with which it begins a block.
             for table_id in {entry[0] for entry in entries}:
-                self._sums_of(table_id, seq - 1)
+                self._read_sums(table_id, seq - 1)
         for table_id, kind, prev, key, body, meta, before, had_tombstone, moved in entries:
             checksum = entry_checksum(seq, table_id, kind, step, prev, time, key, body, origin, meta)
             # Bytearrays are bound as they are. For bytes, sqlite3 looks for an adapter, which takes longer than all else of it.
@@ -612,15 +622,15 @@ class WriteTransaction:
                     else:
                         there[entry] = None
         if dropped:
-            found = self.cursor.executemany(DROP_ENTRY, sorted(dropped)).rowcount
-            if found != len(dropped) and not self._is_torn:
-                raise self._lost_entries(dropped)
+            dropped_count = self.cursor.executemany(DROP_ENTRY, sorted(dropped)).rowcount
+            if dropped_count != len(dropped) and not self._is_torn:
+                raise self._lost_entries_error(dropped)
         if added:
             self.cursor.executemany(SET_ENTRY, sorted(added))
         if self.memory.figures:
             move_entries(self.memory.figures, dropped, added)
 
-    def _lost_entries(self, dropped: Iterable[IndexEntry]) -> CorruptDatabase:
+    def _lost_entries_error(self, dropped: Iterable[IndexEntry]) -> CorruptDatabase:
         """The error of a write that moves index entries which are missing from their places. Writing the new entries
         all the same would hide the damage from the doctor."""
         numbers = {abs(entry[0]) for entry in dropped}
@@ -640,14 +650,14 @@ class WriteTransaction:
         first time. The sums of the table are known from then on, as of before the flush."""
         newest_blocks = self.memory.blocks
         if table_id not in newest_blocks:
-            found = self.execute(NEWEST_BLOCK, (table_id,)).fetchone()
-            newest_blocks[table_id] = -1 if found is None else found[0]
+            newest = self.execute(NEWEST_BLOCK, (table_id,)).fetchone()
+            newest_blocks[table_id] = -1 if newest is None else newest[0]
         if block <= newest_blocks[table_id]:
             return False
         newest_blocks[table_id] = block
         if not self._is_torn:
             # Before there are more entries to be rolled forward through.
-            self._sums_of(table_id, self.first + self.flushed - 1)
+            self._read_sums(table_id, self.first + self.flushed - 1)
         return True
 
     def _add_blocks(self, blocks: Sequence[tuple[int, int]], until: int) -> None:
@@ -659,14 +669,14 @@ class WriteTransaction:
         for table_id, block in reversed(blocks):
             packed = None
             if block == newest_blocks[table_id]:
-                sums = self._sums_of(table_id, until)
+                sums = self._read_sums(table_id, until)
                 if sums is not None:
                     sums.seq = until
                     packed = sums.pack(table_id, block)
             rows.append((table_id, block, packed))
         self.cursor.executemany(ADD_BLOCK, rows)
 
-    def _sums_of(self, table_id: int, until: int) -> Sums | None:
+    def _read_sums(self, table_id: int, until: int) -> Sums | None:
         """The running sums of a table as of `until`, the newest entry in the file; None where the file has none."""
         memory = self.memory
         if table_id not in memory.sums:
@@ -675,7 +685,7 @@ class WriteTransaction:
             if table is not None:
                 unlisted = (self.first + self.flushed - 1, until + 1) if self._is_torn else None
                 _, sums = newest(self.connection, table, tuple(table.indexes.values()), unlisted)
-                sums = sums or taken_stock(self.connection, table, until, MOST_IN_PASSING)
+                sums = sums or measure_sums(self.connection, table, until, MOST_IN_PASSING)
             if sums is not None:
                 memory.figures.update(sums.indexes)
             memory.sums[table_id] = sums
@@ -694,7 +704,7 @@ class WriteTransaction:
             for key, body in zip(keys, bodies, strict=True):
                 self.insert(table, key, body)
             return
-        blobs = which_may_have_blobs(bodies)
+        blobs = filter_blob_candidates(bodies)
         for number in blobs:
             self._check_blobs(bodies[number])
         self.memory.greatest.pop(table.id, None)
@@ -717,7 +727,7 @@ class WriteTransaction:
         else:
             append(self.cursor, LABELLED_INSERTS, zip(*common, repeat(origin), strict=False), count)
         try:
-            self.execute(heads_of_inserts(keys), (seqs[0],))
+            self.execute(make_heads_statement(keys), (seqs[0],))
         except IntegrityError:
             raise KeyTaken from None
         sums = self.memory.sums.get(table_id)
@@ -789,14 +799,14 @@ class WriteTransaction:
             (table.id, name, expression, multi),
         ).lastrowid
         index = make_index(index_id, table.id, name, expression, multi)
-        found = [
+        entries = [
             (entry_index_id, value, key, tag)
-            for key, body in paced(self.snapshot().rows(table))
+            for key, body in spend_per_element(self.snapshot().rows(table))
             for entry_index_id, value, tag in index.stored_entries(codec.decode(body))
         ]
-        found.sort()
-        self.cursor.executemany(ADD_ENTRY, found)
-        self._sum_index(table, index, found)
+        entries.sort()
+        self.cursor.executemany(ADD_ENTRY, entries)
+        self._sum_index(table, index, entries)
         self._log_catalogue(
             INDEX_CREATE, table, index, expression=codec.decode_value(expression), multi=multi
         )
@@ -804,13 +814,13 @@ class WriteTransaction:
     def _sum_index(self, table: TableInfo, index: IndexInfo, entries: Sequence[IndexEntry]) -> None:
         """Add the sums of a new index to those of its table, if the file has sums. A table without any entry has
         none: all of them are 0."""
-        found = self.execute(NEWEST_BLOCK, (table.id,)).fetchone()
-        sums = None if found is None else self._sums_of(table.id, self.first + self.count - 1)
+        newest = self.execute(NEWEST_BLOCK, (table.id,)).fetchone()
+        sums = None if newest is None else self._read_sums(table.id, self.first + self.count - 1)
         if sums is not None:
             sums.add_index(index.id)
             add_entries(sums.indexes, entries)
             sums.seq = self.first + self.count - 1
-            self.execute(SET_SUMS, (sums.pack(table.id, found[0]), table.id, found[0]))
+            self.execute(SET_SUMS, (sums.pack(table.id, newest[0]), table.id, newest[0]))
         self.memory.forget_sums()
 
     def drop_index(self, table: TableInfo, name: str) -> None:
@@ -842,13 +852,13 @@ class WriteTransaction:
     ) -> None:
         """Append the entry of a change to the catalogue, which the file has already. It has no head: nothing is looked up by
         it."""
-        said: dict[str, Any] = {"table": table.name, "table_id": table.id}
+        record: dict[str, Any] = {"table": table.name, "table_id": table.id}
         if table.owner is not None:
-            said["owner"] = table.owner
+            record["owner"] = table.owner
         if index is not None:
-            said |= {"index": index.name, "index_id": index.id}
+            record |= {"index": index.name, "index_id": index.id}
         key = collation.key_bytes(table.name if index is None else [table.name, index.name])
-        body = codec.encode(said | details)
+        body = codec.encode(record | details)
         seq = self.first + self.count
         self._buffer.append((CATALOGUE, kind, None, key, body, None, None, False, None))
         if self.changes is not None:
@@ -861,7 +871,7 @@ class WriteTransaction:
         self.flush()
         version = self.catalogue.version + 1
         set_fact(self.connection, "catalogue", version)
-        self.catalogue = made_of(version, write_catalogue_checksum(self.connection))
+        self.catalogue = build_catalogue(version, write_catalogue_checksum(self.connection))
         self.is_catalogue_changed = True
 
 
@@ -989,7 +999,7 @@ class Savepoint:
             # The torn flush came after the savepoint, and was rolled back with it.
             transaction.torn_until = 0
             transaction.memory.forget()
-        transaction.forget_after(self.start)
+        transaction.drop_changes_after(self.start)
         transaction.catalogue, transaction.is_catalogue_changed, transaction.has_other_rows = self._before
         return True
 

@@ -29,10 +29,10 @@ class Undo:
     def add(self, change: Change) -> None:
         """Take in the next change; they come in log order."""
         self.until = change.seq
-        said = change.catalogue
-        if said is not None:
+        details = change.catalogue
+        if details is not None:
             if change.kind_code == TABLE_RENAME:
-                self._renames.append((change.seq, said["table_id"], said["table"]))
+                self._renames.append((change.seq, details["table_id"], details["table"]))
             return
         keys = self._steps.setdefault(change.table_id, {})
         keys.setdefault(change.key_bytes, []).append((change.seq, change.old_bytes))
@@ -43,13 +43,13 @@ class Undo:
 
     def old(self, table_id: int, seq: int) -> dict[bytes, bytes | None]:
         """For each key that changed after `seq`, its document at `seq` (None: it was not there)."""
-        found: dict[bytes, bytes | None] = {}
+        documents: dict[bytes, bytes | None] = {}
         # A list first: another thread may be adding newer changes.
         for key, steps in list(self._steps.get(table_id, {}).items()):
             place = bisect_left(steps, seq + 1, key=lambda step: step[0])
             if place < len(steps):
-                found[key] = steps[place][1]
-        return found
+                documents[key] = steps[place][1]
+        return documents
 
     def one(self, table_id: int, key: bytes, seq: int) -> tuple[bool, bytes | None]:
         """(whether the key changed after `seq`, its document at `seq` where it did)."""

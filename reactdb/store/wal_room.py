@@ -43,7 +43,7 @@ def fill(path: str, have_bytes: int, want_bytes: int) -> None:
         os.close(log)
 
 
-def generation(path: str) -> bytes:
+def read_generation(path: str) -> bytes:
     """The part of a write-ahead log's header that changes at each restart; empty where there is no log yet.
 
     Source: the same, section 4.1: checkpoint sequence number, salt-1, salt-2.

@@ -64,10 +64,10 @@ def pages(
         else:
             start = max(start, edge)
     if isinstance(snapshot, PastSnapshot):
-        found = _past_pages(snapshot, table, index, start, stop, reverse)
+        page_iterator = _read_past_pages(snapshot, table, index, start, stop, reverse)
     else:
-        found = _pages(snapshot, table, index, start, stop, reverse)
-    return found if after is None else _past(after, found, reverse)
+        page_iterator = _pages(snapshot, table, index, start, stop, reverse)
+    return page_iterator if after is None else _skip_until(after, page_iterator, reverse)
 
 
 def _pages(
@@ -97,7 +97,7 @@ def _pages(
         cursor.close()
 
 
-def _past_pages(
+def _read_past_pages(
     past: PastSnapshot, table: TableInfo, index: IndexInfo | None, start: bytes, stop: bytes, reverse: bool
 ) -> Iterator[Page]:
     """The same for the past. By key, the pages are as large as the number of documents to revert for each page; by
@@ -108,7 +108,7 @@ def _past_pages(
             [(entry.value, entry.key, entry.tag) for entry in entries], [entry.body for entry in entries]
         )
         return
-    size = max(PAGE, past.taken_back(table))
+    size = max(PAGE, past.count_changed_since(table))
     while True:
         rows = past.rows(table, start, stop, reverse=reverse, limit=size)
         if rows:
@@ -121,11 +121,11 @@ def _past_pages(
             start = rows[-1].key + b"\x00"
 
 
-def _past(place: Place, found: Iterator[Page], reverse: bool) -> Iterator[Page]:
+def _skip_until(place: Place, page_iterator: Iterator[Page], reverse: bool) -> Iterator[Page]:
     """Skip all before that sort key, and the document at it."""
     # The inner statement must be at its end when this is closed.
-    with closing(found):  # type: ignore[type-var]
-        for page in found:
+    with closing(page_iterator):  # type: ignore[type-var]
+        for page in page_iterator:
             skipped = 0
             for one in page.places:
                 # Both have the same kind.
@@ -144,12 +144,12 @@ class Walk:
     __slots__ = ("_engine", "_error", "_held", "_is_closed", "_lock", "_pages", "_rest")
 
     def __init__(
-        self, engine: OpenFile, found: Iterator[Page], held: AbstractContextManager[Snapshot]
+        self, engine: OpenFile, page_iterator: Iterator[Page], held: AbstractContextManager[Snapshot]
     ) -> None:
-        """`held` is the snapshot, already entered, in which `found` reads. It is exited when nothing is left to read."""
+        """`held` is the snapshot, already entered, in which `page_iterator` reads. It is exited when nothing is left to read."""
         self._engine = engine
         self._lock = threading.Lock()
-        self._pages: Iterator[Page] | None = found
+        self._pages: Iterator[Page] | None = page_iterator
         self._held: AbstractContextManager[Snapshot] | None = held
         self._rest: deque[Page] = deque()
         self._error: Exception | None = None
@@ -166,7 +166,7 @@ class Walk:
         """
         with self._lock:
             if self._is_closed:
-                self._let_go()
+                self._close()
                 raise StopIteration
             if self._rest:
                 return self._rest.popleft()
@@ -188,14 +188,16 @@ class Walk:
             page = next(self._pages, None)
         except Exception as error:
             page = None
-            self._error = self._engine.translated(error, "read") if isinstance(error, SQLiteError) else error
+            self._error = (
+                self._engine.translate_error(error, "read") if isinstance(error, SQLiteError) else error
+            )
         except BaseException:
             # Ctrl-C: the rest cannot be read any more, and must not look like an end.
             self._error = FeedAborted("Changefeed aborted (interrupted while initial values were read)")
-            self._let_go()
+            self._close()
             raise
         if page is None:
-            self._let_go()
+            self._close()
         return page
 
     def settle(self) -> None:
@@ -203,7 +205,7 @@ class Walk:
         with self._lock:
             while not self._is_closed and (page := self._read()) is not None:
                 self._rest.append(page)
-            self._let_go()
+            self._close()
 
     def close(self) -> None:
         """Read no more. It never waits, so that a finalizer can call it."""
@@ -211,15 +213,15 @@ class Walk:
         # The thread that has the lock is reading, and looks at `_is_closed` when it has read.
         while self._held is not None and self._lock.acquire(blocking=False):
             try:
-                self._let_go()
+                self._close()
             finally:
                 self._lock.release()
 
-    def _let_go(self) -> None:
-        found, self._pages = self._pages, None
+    def _close(self) -> None:
+        page_iterator, self._pages = self._pages, None
         held, self._held = self._held, None
         self._engine.readers.walks.discard(self)
-        if found is not None:
-            found.close()  # type: ignore[attr-defined]
+        if page_iterator is not None:
+            page_iterator.close()  # type: ignore[attr-defined]
         if held is not None:
             held.__exit__(None, None, None)

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from reactdb.errors import DatabaseBusy, place_in_words
+from reactdb.errors import DatabaseBusy, describe_place
 from reactdb.store.blocks import Block
 from reactdb.store.flows import ControlFlow
 from reactdb.store.transaction import Owner, Savepoint, WriteTransaction
@@ -144,7 +144,7 @@ class WriteQueue:
             owner += f" of thread {block.flow.thread_name()!r}"
         return DatabaseBusy(
             f"{message} ({operation}, in {waiting}, waited for the open transaction of {owner}"
-            f"{place_in_words(block.place)}: if that waits for this {operation}, neither can go on, so do it outside of the "
+            f"{describe_place(block.place)}: if that waits for this {operation}, neither can go on, so do it outside of the "
             "block)",
             operation=operation,
             owner=owner,
@@ -231,7 +231,7 @@ class WriteQueue:
     # fork()
 
     def stop(self, timeout_s: float) -> Waiter | None:
-        """Stop all writes until `go_on`, by holding the head of the queue; None where that takes too long."""
+        """Stop all writes until `resume`, by holding the head of the queue; None where that takes too long."""
         # A fork in a signal handler may strike in a line of this file, by the very thread that has the mutex.
         if not self._mutex.acquire(timeout=timeout_s):
             return None
@@ -248,7 +248,7 @@ class WriteQueue:
             raise
         return waiter
 
-    def go_on(self, waiter: Waiter) -> None:
+    def resume(self, waiter: Waiter) -> None:
         self.release(waiter)
         waiter.held.release()
 

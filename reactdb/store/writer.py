@@ -46,13 +46,13 @@ from reactdb.store.clock import LogClock
 from reactdb.store.epochs import Epoch, Epochs, has_epoch, start_epoch
 from reactdb.store.file import external_writers, identity, sqlite
 from reactdb.store.file.flush import Flushes
-from reactdb.store.file.guard import lost_its_log
+from reactdb.store.file.guard import describe_lost_log
 from reactdb.store.file.sqlite import Connection, LockWait, SQLiteError
 from reactdb.store.flows import ControlFlow
 from reactdb.store.open_file import OpenFile
 from reactdb.store.publisher import Publisher
 from reactdb.store.retention import Compaction
-from reactdb.store.snapshot import Snapshot, head_seq
+from reactdb.store.snapshot import Snapshot, read_head_seq
 from reactdb.store.transaction import Savepoint, WriterMemory, WriteTransaction
 from reactdb.store.write_queue import Waiter, WriteQueue, write_group
 
@@ -127,7 +127,7 @@ class Writer:
         # has ended.
         self._outside: Inside | None = None
         self._stranded: list[Participant] = []
-        self.last_seq = head_seq(connection)
+        self.last_seq = read_head_seq(connection)
         self.last_time = 0
         # The value of `own_commit`. A plain tuple, because every commit makes a new one.
         self._own_commit: tuple[int, int, int] | None = None
@@ -255,7 +255,7 @@ class Writer:
             self.queue.give_back(group)
             self.roll_back()
             if isinstance(error, SQLiteError):
-                translated = self.engine.translated(error, waiter.operation)
+                translated = self.engine.translate_error(error, waiter.operation)
                 self.checkpoints.after_failure(translated)
                 raise translated from error
             raise
@@ -305,7 +305,7 @@ class Writer:
                 (version,) = execute("PRAGMA data_version").fetchone()
                 if version != self._known_version:
                     if self._known_version is not None:
-                        external_writers.wal_reset.another_wrote(self.path)
+                        external_writers.wal_reset.note_other_writer(self.path)
                     self._reload(operation)
                     if engine.publisher.is_late(self.last_seq):
                         # Another process wrote a long transaction, and publishing it takes as long. So publish
@@ -319,7 +319,7 @@ class Writer:
             if self.guard is not None:
                 log, trouble = self.guard.look_before()
                 if trouble:
-                    raise engine.moved(trouble)
+                    raise engine.report_moved(trouble)
                 if log is None or log != self.log_named:
                     schema.name_log(connection)
                 self._naming = log
@@ -332,7 +332,7 @@ class Writer:
         except BaseException as error:
             self.roll_back()
             if isinstance(error, SQLiteError):
-                raise engine.translated(error, operation) from error
+                raise engine.translate_error(error, operation) from error
             raise
         return WriteTransaction(
             self.cursor,
@@ -340,7 +340,7 @@ class Writer:
             self.memory,
             self.last_seq + 1,
             now,
-            [] if collect or engine.publisher.is_heard() else None,
+            [] if collect or engine.publisher.has_feeds() else None,
             origin,
         )
 
@@ -359,26 +359,26 @@ class Writer:
             trouble = self.guard.examine()
             if trouble:
                 # Whatever is at the path now, it is not ours to write to.
-                raise self.engine.moved(trouble)
+                raise self.engine.report_moved(trouble)
         self.flushes.make_sure(operation)
         # A write past a false end would use seqs that other entries have.
         Snapshot(connection, self.catalogue).check_end()
-        head = head_seq(connection)
+        head = read_head_seq(connection)
         own = self.epoch if self.has_own_epoch else None
-        trouble = external_writers.other_history(connection, head, self.last_seq, own)
+        trouble = external_writers.describe_other_history(connection, head, self.last_seq, own)
         if trouble:
-            raise self.engine.moved(f"{self.path}: {trouble}")
+            raise self.engine.report_moved(f"{self.path}: {trouble}")
         # Compaction may have removed this process's epoch; then a new epoch begins.
         self.has_own_epoch = self.has_own_epoch and (own is None or has_epoch(connection, own.name))
-        damage = external_writers.unfiled_end(connection)
+        damage = external_writers.unfiled_end_error(connection)
         if damage is not None:
-            raise self.damage.found_each_time(damage)
+            raise self.damage.note_recurring(damage)
         self.last_seq = head
         row = connection.execute(
             "SELECT max(time) FROM (SELECT time FROM log ORDER BY seq DESC LIMIT 1)"
         ).fetchone()
         self.last_time = max(self.last_time, row[0] or 0)
-        if int(schema.fact(connection, "catalogue")) != self.catalogue.version:
+        if int(schema.read_fact(connection, "catalogue")) != self.catalogue.version:
             self.adopt(load(connection))
 
     def _commit(self, transactions: Sequence[WriteTransaction], operation: str) -> None:
@@ -401,7 +401,7 @@ class Writer:
                 schema.touch(connection)
             except SQLiteError as error:
                 self.roll_back()  # At once: until then no other process could write.
-                raise self.engine.translated(error, operation) from error
+                raise self.engine.translate_error(error, operation) from error
         first, last = transactions[0], transactions[-1]
         with self.engine.publisher.committing:
             version, self._known_version = self._known_version, None
@@ -441,7 +441,7 @@ class Writer:
     def _commit_failed(self, error: Exception, operation: str) -> ReactDBError:
         """COMMIT raised this error: take the transaction back. Returns: the error for the caller."""
         self.roll_back()
-        translated = self.engine.translated(error, f"{operation}, at commit")
+        translated = self.engine.translate_error(error, f"{operation}, at commit")
         if self.flushes.notice(error):
             # A power cut may bring this commit back after all. Its seqs must not be confused with the next ones.
             self.has_own_epoch = False
@@ -470,7 +470,7 @@ class Writer:
         wal_bytes, trouble = self.guard.look()
         if trouble:
             raise MovedAtCommit(
-                f"{self.engine.moved(trouble)}; the write that has noticed it may be there, or not"
+                f"{self.engine.report_moved(trouble)}; the write that has noticed it may be there, or not"
             )
         if self.guard.is_written:
             # By a checkpoint, nearly always, after which this look is cheap.
@@ -485,7 +485,7 @@ class Writer:
         if not self.has_own_epoch:
             self.has_own_epoch = True
             if self.epoch is not None:
-                self.engine.epochs.begun(self.epoch)
+                self.engine.epochs.note_epoch(self.epoch)
         self.log_named = self._naming
 
     def adopt(self, catalogue: Catalogue) -> None:
@@ -529,7 +529,7 @@ class Writer:
         if self.inside is not None or within is not None:
             outer, _ = self.join("transaction", within)
             if outer is not None:
-                with self._part(outer, within, is_exclusive) as block:
+                with self._nest(outer, within, is_exclusive) as block:
                     yield block
                 return
         self.check_writable()
@@ -565,7 +565,7 @@ class Writer:
             self.compaction.pay()
 
     @contextmanager
-    def _part(
+    def _nest(
         self, transaction: WriteTransaction, within: Block | None, is_exclusive: bool
     ) -> Iterator[Block]:
         """A block inside a longer transaction."""
@@ -580,19 +580,19 @@ class Writer:
                 block.check_end()
             finally:
                 if not block.is_over:
-                    self._strand(block.end())
+                    self._note_unclosed(block.end())
                     self.inside = inside
                 block.is_left = True
 
     def _end(self, block: Block) -> None:
         """The outermost block has ended. A second call does nothing."""
         if not block.is_over:
-            self._strand(block.end())
+            self._note_unclosed(block.end())
             # Savepoints that are still open inside have nothing to roll back any more.
             block.transaction.savepoint = None
             self.inside = self._outside
 
-    def _strand(self, members: list[Participant]) -> None:
+    def _note_unclosed(self, members: list[Participant]) -> None:
         """Keep a list of members that have not left an ended block, so that their next write raises an error; drop
         the others from the list."""
         stranded = [one for one in (*self._stranded, *members) if not one.is_left and not one.flow.is_gone]
@@ -616,7 +616,7 @@ class Writer:
             block.check_object(operation)
             return block.transaction, block.check_savepoint(operation)
         if self._stranded:
-            self._strand([])
+            self._note_unclosed([])
             for member in self._stranded:
                 if member.flow.is_current():
                     raise TransactionEnded(operation, member.place)
@@ -629,7 +629,7 @@ class Writer:
             return inside[1], None
         if not owner.is_current():
             if isinstance(owner, Block):
-                raise owner.refused(operation)
+                raise owner.refusal_error(operation)
             raise TransactionOwned(operation, owner.in_words(), None, ControlFlow().in_words())
         if isinstance(owner, Block) and owner.root.is_shared:
             return inside[1], owner.check_savepoint(operation)
@@ -656,7 +656,7 @@ class Writer:
         return inside[1] if inside[2].locked() else None
 
     @contextmanager
-    def set_aside(self) -> Iterator[None]:
+    def suspend_transaction(self) -> Iterator[None]:
         """Inside, this thread reads as if it were in no transaction."""
         inside, self.inside = self.inside, self._outside
         try:
@@ -685,7 +685,7 @@ class Writer:
             transaction.ruin = translated
             raise translated from error
 
-    def in_turn(self, work: Callable[[], T], busy_timeout_s: float | None = None) -> T:
+    def run_in_turn(self, work: Callable[[], T], busy_timeout_s: float | None = None) -> T:
         """Use the connection for other work than a user's write: a checkpoint, for example.
 
         Raises:
@@ -731,7 +731,7 @@ class Writer:
     def note_failure(self, error: BaseException, operation: str) -> BaseException:
         """Note a failure inside a transaction. Returns SQLite's error as one of ours; others as they are."""
         if isinstance(error, SQLiteError):
-            translated = self.engine.translated(error, operation)
+            translated = self.engine.translate_error(error, operation)
             # SQLite's word for damage may be about a disk that does not answer for a moment (see `DamageLatch`).
             translated.__cause__ = error
             error = translated
@@ -790,8 +790,8 @@ class Writer:
         """Close the unused connection. If its log was removed, the connection stays open: SQLite would write the log
         into the file."""
         if self.guard is not None and self.guard.has_lost_its_log:
-            sqlite.leave_open(self.connection)
-            identity.refuse(self.path, lost_its_log)
+            sqlite.keep_open(self.connection)
+            identity.refuse(self.path, describe_lost_log)
             return
         if self.guard is not None:
             self.guard.close()
@@ -818,7 +818,7 @@ class DamageLatch:
         self.found: CorruptDatabase | None = None
         self._found_each_time: CorruptDatabase | None = None
 
-    def found_each_time(self, error: CorruptDatabase) -> CorruptDatabase:
+    def note_recurring(self, error: CorruptDatabase) -> CorruptDatabase:
         """Note damage that every write checks for. It is not remembered, because it may be repaired before the next
         write."""
         self._found_each_time = error
@@ -840,10 +840,10 @@ class DamageLatch:
                 f"{operation}: nothing is written any more since damage was found: {self.found}"
             )
 
-    def _has_passed(self, found: CorruptDatabase) -> bool:
+    def _has_passed(self, damage: CorruptDatabase) -> bool:
         """If a disk could not be read for a moment, SQLite reports a malformed file. Such an error passes; damage
         does not."""
-        if not isinstance(found.__cause__, SQLiteError):
+        if not isinstance(damage.__cause__, SQLiteError):
             return False
         is_whole = self._is_whole()
         if is_whole:

@@ -80,9 +80,9 @@ class Recorder(ObserverBase[Any]):
     def take(self) -> list[Any]:
         """The events since the last `take` or `wait`."""
         with self._heard:
-            found = self.events[self._taken :]
+            events = self.events[self._taken :]
             self._taken = len(self.events)
-            return found
+            return events
 
     def wait(self, count: int = 1, timeout_s: float = 5.0) -> list[Any]:
         """The next `count` events, as soon as they have come.
@@ -95,9 +95,9 @@ class Recorder(ObserverBase[Any]):
             if self._left < count:
                 ending = f"; the feed ended: {self.error or 'completed'}" if self._has_ended else ""
                 raise AssertionError(f"expected {count} events, heard {self.events[self._taken :]!r}{ending}")
-            found = self.events[self._taken : self._taken + count]
+            events = self.events[self._taken : self._taken + count]
             self._taken += count
-            return found
+            return events
 
     def wait_for_end(self, timeout_s: float = 5.0) -> Exception | None:
         """The error that ended the feed, or None if it completed, as soon as it has ended.

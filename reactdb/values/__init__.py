@@ -5,15 +5,15 @@ scalars            the ints, Decimals, dates and times that are values
 pseudotypes        the objects for values that JSON lacks
 extension_types    types that MessagePack lacks, with their numbers in the bytes
 frozen             dicts and lists that refuse changes
-printing           values inside ReQL's messages
-decoding           from bytes to documents
+reql_text          values inside ReQL's messages
+decode             from bytes to documents
 codec              from documents to bytes: the one place where a value is checked
 bounds             `minval` and `maxval`
 key_format         the bytes of a key, which sort as the values do
 collation          the one order of all values, and the values that may be keys
 value_types        registers types of a dialect or a program
 canonical          the shown value among several equal ones
-respelling         values that a dialect shows in another form, and their way back
+shown_values       values that a dialect shows in another form, and their way back
 totals             exact sums
 blob               the name of a large value
 """

@@ -13,12 +13,20 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from reactdb.errors import InvalidOption, shown
-from reactdb.values.decoding import decode
+from reactdb.errors import InvalidOption, format_value
+from reactdb.values.decode import decode
 from reactdb.values.value import Value
 from reactdb.values.value_types import ValueType, register_type
 
-__all__ = ["HEADER", "Blob", "blobs_in", "blobs_of", "digest_bytes", "may_have_blobs", "which_may_have_blobs"]
+__all__ = [
+    "HEADER",
+    "Blob",
+    "blobs_in",
+    "blobs_of",
+    "digest_bytes",
+    "filter_blob_candidates",
+    "may_have_blobs",
+]
 
 CODE: Final = 64
 DIGEST_BYTES: Final = 32
@@ -46,7 +54,7 @@ class Blob(Value):
         """
         digest_bytes(digest)
         if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size < 2**63:
-            raise InvalidOption(f"the size of a blob is a number of bytes, not {shown(size)}")
+            raise InvalidOption(f"the size of a blob is a number of bytes, not {format_value(size)}")
         self.digest = digest
         self.size = size
 
@@ -63,7 +71,7 @@ def digest_bytes(digest: object) -> bytes:
     """
     if not isinstance(digest, str) or _DIGEST.fullmatch(digest) is None:
         raise InvalidOption(
-            f"a digest is the SHA-256 in 64 lower-case hexadecimal digits, not {shown(digest, 80)}"
+            f"a digest is the SHA-256 in 64 lower-case hexadecimal digits, not {format_value(digest, 80)}"
         )
     return bytes.fromhex(digest)
 
@@ -94,10 +102,10 @@ def may_have_blobs(body: bytes) -> bool:
     return 0xC7 in body and HEADER in body
 
 
-def which_may_have_blobs(bodies: Sequence[bytes]) -> list[int]:
+def filter_blob_candidates(bodies: Sequence[bytes]) -> list[int]:
     """The numbers, in the list, of the documents for which `may_have_blobs` is true."""
-    found = [number for number, body in enumerate(bodies) if 0xC7 in body]
-    return [number for number in found if HEADER in bodies[number]]
+    candidates = [number for number, body in enumerate(bodies) if 0xC7 in body]
+    return [number for number in candidates if HEADER in bodies[number]]
 
 
 def blobs_in(body: bytes) -> list[Blob]:
@@ -111,7 +119,7 @@ def blobs_in(body: bytes) -> list[Blob]:
 
 def blobs_of(document: dict[str, Any]) -> list[Blob]:
     """The blobs of a document, each once."""
-    found: dict[Blob, None] = {}
+    blobs: dict[Blob, None] = {}
     left: list[Any] = [document]
     while left:
         value = left.pop()
@@ -120,5 +128,5 @@ def blobs_of(document: dict[str, Any]) -> list[Blob]:
         elif isinstance(value, list):
             left += value
         elif type(value) is Blob:
-            found[value] = None
-    return list(found)
+            blobs[value] = None
+    return list(blobs)

@@ -1,4 +1,4 @@
-"""Documents and their bytes: the one place where a value is checked and packed. `decoding` reads the bytes.
+"""Documents and their bytes: the one place where a value is checked and packed. `decode` reads the bytes.
 
 A document is a dict with str keys. Its values are None, bool, int, float, str, bytes, lists and dicts of those, and
 Decimals, UUIDs, dates, times, timedeltas and datetimes. The bytes are MessagePack, written and read with one fixed
@@ -28,11 +28,11 @@ from zlib import adler32
 
 import msgpack
 
-from reactdb.errors import CorruptDatabase, InvalidDocument, shown, type_in_words
-from reactdb.values.decoding import decode, decode_frozen, decode_many, decode_many_frozen, decode_value
-from reactdb.values.extension_types import EXTENSION_WRITERS, UnknownValue, inherited
+from reactdb.errors import CorruptDatabase, InvalidDocument, describe_type, format_value
+from reactdb.values.decode import decode, decode_frozen, decode_many, decode_many_frozen, decode_value
+from reactdb.values.extension_types import EXTENSION_WRITERS, UnknownValue, find_for_base
 from reactdb.values.frozen import FrozenDict, FrozenList, freeze, thaw
-from reactdb.values.printing import pretty
+from reactdb.values.reql_text import pretty
 from reactdb.values.scalars import MAX_DECIMAL_DIGITS, MAX_DECIMAL_EXPONENT, MAX_INT_BITS, Refused
 
 # Names of the modules below are exported from here too, so that the library imports everything about documents from one module.
@@ -135,11 +135,11 @@ def encode(document: dict[str, Any]) -> bytes:
             "".join(document)  # the quickest check that all keys are str
             if _left_of(MOST_PLAIN, document.values(), None, 8) >= 0:
                 data = _own.pack(document)
-                return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
+                return data if len(data) < _KEPT_BUFFER_BYTES else _check_size(data)
         except _PACK_ERRORS:
             return _encode_carefully(document)
     elif not isinstance(document, dict):
-        raise InvalidDocument(f"a document is a dict, not a value {type_in_words(document)}")
+        raise InvalidDocument(f"a document is a dict, not a value {describe_type(document)}")
     return _encode_scanned(document)
 
 
@@ -163,8 +163,8 @@ def encode_foreign(
         for one in no:
             if one in names:
                 return None
-        found = foreign.values
-        data = _packed_with_extensions(document, found, writers) if found else _own.pack(document)
+        values = foreign.values
+        data = _pack_with_extensions(document, values, writers) if values else _own.pack(document)
     except _PACK_ERRORS:
         return None
     return data if len(data) < _KEPT_BUFFER_BYTES else None
@@ -229,7 +229,7 @@ def encode_again(document: dict[str, Any]) -> bytes:
         data = _own.pack(document)
     except _PACK_ERRORS:
         return encode(document)
-    return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
+    return data if len(data) < _KEPT_BUFFER_BYTES else _check_size(data)
 
 
 def encode_many(documents: list[Any], name: str) -> tuple[list[bytes], list[Any]] | None:
@@ -240,9 +240,9 @@ def encode_many(documents: list[Any], name: str) -> tuple[list[bytes], list[Any]
     Raises:
         InvalidDocument: For the first document that cannot be encoded.
     """
-    found: list[bytes] = []
+    bodies: list[bytes] = []
     values: list[Any] = []
-    add, note, join, pack, most = found.append, values.append, "".join, _own.pack, _KEPT_BUFFER_BYTES
+    add, note, join, pack, most = bodies.append, values.append, "".join, _own.pack, _KEPT_BUFFER_BYTES
     # All work on one document is done before the next, while it is in the processor's cache: that saves more than
     # half.
     for document in documents:
@@ -257,7 +257,7 @@ def encode_many(documents: list[Any], name: str) -> tuple[list[bytes], list[Any]
                 data = encode(document)
                 pack = _own.pack
             if len(data) >= most:
-                data = _within_size(data)
+                data = _check_size(data)
                 pack = _own.pack
         else:
             data = encode(document)
@@ -265,7 +265,7 @@ def encode_many(documents: list[Any], name: str) -> tuple[list[bytes], list[Any]
             return None
         add(data)
         note(value)
-    return found, values
+    return bodies, values
 
 
 def encode_value(value: Any) -> bytes:
@@ -273,7 +273,7 @@ def encode_value(value: Any) -> bytes:
     try:
         if _left_of(MOST_PLAIN, (value,), None, 8) >= 0:
             data = _own.pack(value)
-            return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
+            return data if len(data) < _KEPT_BUFFER_BYTES else _check_size(data)
     except _PACK_ERRORS:
         return _encode_carefully(value)
     return _encode_scanned(value)
@@ -290,20 +290,20 @@ def _encode_scanned(value: Any) -> bytes:
             scan.look_at((value,), MAX_DEPTH + 1)
         if scan.unusual:
             return _encode_carefully(value)
-        data = _packed_with_extensions(value, scan.extensions) if scan.extensions else _own.pack(value)
+        data = _pack_with_extensions(value, scan.extensions) if scan.extensions else _own.pack(value)
     except InvalidDocument:
         raise
     except _PACK_ERRORS:
         return _encode_carefully(value)
-    return data if len(data) < _KEPT_BUFFER_BYTES else _within_size(data)
+    return data if len(data) < _KEPT_BUFFER_BYTES else _check_size(data)
 
 
 # RuntimeError: a dict that changes its size while it is looked at.
 _PACK_ERRORS = (TypeError, ValueError, OverflowError, RuntimeError)
 
 
-def _packed_with_extensions(
-    value: Any, found: list[Any], writers: Mapping[type, ExtensionWriter] = EXTENSION_WRITERS
+def _pack_with_extensions(
+    value: Any, values: list[Any], writers: Mapping[type, ExtensionWriter] = EXTENSION_WRITERS
 ) -> bytes:
     """Pack a value in which these parts need an extension type, in the order in which the packer meets them.
 
@@ -311,7 +311,7 @@ def _packed_with_extensions(
     packer works: it writes how long a list is before it writes the list, and another thread might change it in
     between.
     """
-    converted = iter([writers[type(one)](one) for one in found])
+    converted = iter([writers[type(one)](one) for one in values])
     # `next(converted, one)`: after the last of them, the packer gets back its own argument, and raises. Its usual
     # buffer is so large that the system clears the memory for each.
     data: bytes = msgpack.Packer(default=partial(next, converted), buf_size=4_096).pack(value)
@@ -332,7 +332,7 @@ def _encode_carefully(value: Any) -> bytes:
         if isinstance(error, RecursionError):
             raise
         raise InvalidDocument("it was changed while it was being read", tuple(path)) from None
-    data = _within_size(_own.pack(normalised))
+    data = _check_size(_own.pack(normalised))
     try:
         decode_value(data)
     except CorruptDatabase as error:
@@ -341,7 +341,7 @@ def _encode_carefully(value: Any) -> bytes:
     return data
 
 
-def _within_size(data: bytes) -> bytes:
+def _check_size(data: bytes) -> bytes:
     if len(data) >= _KEPT_BUFFER_BYTES:
         _own.renew()
         if len(data) > MAX_DOCUMENT_BYTES:
@@ -462,7 +462,7 @@ def _normalise(value: Any, path: _Path) -> Any:
         normalised = {}
         for key, inner in contents or ():
             if not isinstance(key, str):
-                raise Refused(f"keys are str; {shown(key)} is {type_in_words(key)}")
+                raise Refused(f"keys are str; {format_value(key)} is {describe_type(key)}")
             try:
                 name = _text(key)
             except Refused as refused:
@@ -478,15 +478,15 @@ def _normalise(value: Any, path: _Path) -> Any:
             elements.append(_normalise(inner, path))
             path.pop()
         return elements
-    convert = inherited(EXTENSION_WRITERS, kind) or inherited(_CONVERSIONS, kind)
+    convert = find_for_base(EXTENSION_WRITERS, kind) or find_for_base(_CONVERSIONS, kind)
     if convert is None:
-        raise Refused(_why_not(value))
+        raise Refused(_explain_refusal(value))
     try:
         return convert(value)
     except Refused:
         raise
     except Exception as error:  # a method of the caller's class
-        raise Refused(f"a value {type_in_words(value)} failed: {type(error).__name__}") from None
+        raise Refused(f"a value {describe_type(value)} failed: {type(error).__name__}") from None
 
 
 def plain_name(name: Any) -> Any:
@@ -513,14 +513,14 @@ _CONVERSIONS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-def _why_not(value: object) -> str:
+def _explain_refusal(value: object) -> str:
     # A class may bring its own sentence: the bounds of a range do.
     reason = getattr(type(value), "refused_as_value", None)
     if isinstance(reason, str):
         return reason
     if isinstance(value, (set, frozenset)):
         return "a set has no order that could be kept; make it a list"
-    return f"a value {type_in_words(value)} cannot be stored"
+    return f"a value {describe_type(value)} cannot be stored"
 
 
 # -----------------------------------------------------------------------------------------------------------

@@ -23,10 +23,10 @@ from uuid import UUID
 
 from reactdb.errors import InvalidKey
 from reactdb.values.bounds import Bound, maxval, minval
-from reactdb.values.extension_types import UnknownValue, inherited
+from reactdb.values.extension_types import UnknownValue, find_for_base
 from reactdb.values.frozen import FrozenDict, FrozenList
 from reactdb.values.key_format import REGISTERED_TAGS, key_bytes, key_value, many_key_bytes
-from reactdb.values.printing import pretty
+from reactdb.values.reql_text import pretty
 from reactdb.values.scalars import EPOCH
 
 # Names of the modules below are exported from here too, so that the library imports everything about order from one module.
@@ -86,7 +86,7 @@ def type_name(value: Any) -> str:
     Raises:
         InvalidKey: It is not a value.
     """
-    name = TYPE_NAMES.get(type(value)) or inherited(TYPE_NAMES, type(value))
+    name = TYPE_NAMES.get(type(value)) or find_for_base(TYPE_NAMES, type(value))
     if name is None:
         raise InvalidKey(f"a value of type {type(value).__qualname__} has no place in the order")
     return name if name != "BOUND" else ("MINVAL" if value is minval else "MAXVAL")
@@ -121,7 +121,7 @@ EQUALS: dict[type, Callable[[Any], Any]] = {}
 
 
 def _equal_value(value: Any) -> Any:
-    equal = inherited(EQUALS, type(value))
+    equal = find_for_base(EQUALS, type(value))
     return value if equal is None else equal(value)
 
 
@@ -152,9 +152,9 @@ def primary_key_bytes(value: Any, most: int = MAX_KEY_BYTES) -> bytes:
 def primary_keys_bytes(values: list[Any]) -> list[bytes]:
     """`primary_key_bytes` of each."""
     if set(map(type, values)) <= _ALWAYS_KEYS_TYPES:
-        found = many_key_bytes(values)
-        if max(map(len, found), default=0) <= MAX_KEY_BYTES:
-            return found
+        keys = many_key_bytes(values)
+        if max(map(len, keys), default=0) <= MAX_KEY_BYTES:
+            return keys
     return list(map(primary_key_bytes, values))
 
 

@@ -64,9 +64,9 @@ __all__ = [
     "REGISTERED",
     "UnknownValue",
     "add_extension",
-    "inherited",
+    "find_for_base",
     "is_extension",
-    "not_registered",
+    "not_registered_error",
     "read_extension",
 ]
 
@@ -97,7 +97,7 @@ class UnknownValue(Value):
         self.code = code
         self.data = data
 
-    def known(self) -> Any:
+    def resolve(self) -> Any:
         """The value itself, if its type has been registered since.
 
         Raises:
@@ -106,11 +106,11 @@ class UnknownValue(Value):
         """
         if not is_extension(self.code):
             home = next((name for name, codes in ALLOTTED.items() if self.code in codes), "")
-            raise not_registered(f"extension type {self.code}", home)
+            raise not_registered_error(f"extension type {self.code}", home)
         return read_extension(self.code, self.data)
 
 
-def not_registered(what: str, namespace: str = "") -> IncompatibleFormat:
+def not_registered_error(what: str, namespace: str = "") -> IncompatibleFormat:
     """The error about a name or number that a dialect or a program would have registered, or a newer version of the library."""
     if namespace == "reactdb":
         return IncompatibleFormat(f"this version of reactdb does not have {what}")
@@ -118,7 +118,7 @@ def not_registered(what: str, namespace: str = "") -> IncompatibleFormat:
     return IncompatibleFormat(f"{what} is not registered in this process: {home} registers it, first")
 
 
-def inherited(table: dict[type, Any], kind: type) -> Any:
+def find_for_base(table: dict[type, Any], kind: type) -> Any:
     """The table's entry for the nearest base class of a type, itself included; else None."""
     for base in kind.__mro__:
         if base in table:
@@ -186,7 +186,7 @@ def _unknown(value: UnknownValue) -> Any:
         raise Refused(f"extension type {value.code} is none that a dialect or a program registers")
     if is_extension(value.code):
         try:
-            value.known()
+            value.resolve()
         except ValueError as error:
             raise Refused(str(error)) from None
     return ExtType(value.code, value.data)

@@ -47,7 +47,7 @@ from reactdb.budget import current, spend_bytes
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, InvalidKey
 from reactdb.values.bounds import Bound, maxval, minval
 from reactdb.values.codec import MAX_DEPTH
-from reactdb.values.extension_types import REGISTERED, UnknownValue, inherited, read_extension
+from reactdb.values.extension_types import REGISTERED, UnknownValue, find_for_base, read_extension
 from reactdb.values.frozen import FrozenDict, FrozenList
 from reactdb.values.scalars import (
     EPOCH,
@@ -161,7 +161,7 @@ def _encode(value: Any, depth: int) -> bytes:
         return key_bytes(value)
     encode = ENCODERS.get(kind)
     if encode is None:
-        encode = inherited(ENCODERS, kind)
+        encode = find_for_base(ENCODERS, kind)
         if encode is None:
             raise InvalidKey(
                 f"a value of type {kind.__module__}.{kind.__qualname__} has no place in the order"
@@ -271,7 +271,7 @@ def _encode_bound(value: Bound, depth: int) -> bytes:
 
 
 def _encode_unknown(value: UnknownValue, depth: int) -> bytes:
-    return _encode(value.known(), depth)
+    return _encode(value.resolve(), depth)
 
 
 def registered_key(code: int, data: bytes, order: bytes | None) -> bytes:

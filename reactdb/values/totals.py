@@ -67,7 +67,7 @@ class Total:
     @property
     def sum(self) -> Any:
         """The sum of all numbers; 0 where there are none."""
-        odd = self._odd()
+        odd = self._sum_special()
         if odd is not None:
             return odd
         if self._floats:
@@ -81,7 +81,7 @@ class Total:
         """The mean of all numbers; None where there are none."""
         if not self.count:
             return None
-        odd = self._odd()
+        odd = self._sum_special()
         if odd is not None:
             return odd
         mean = Fraction(self._exact) / self.count
@@ -89,7 +89,7 @@ class Total:
             return _MEAN.normalize(_MEAN.divide(Decimal(mean.numerator), Decimal(mean.denominator)))
         return _nearest_float(mean)
 
-    def _odd(self) -> float | None:
+    def _sum_special(self) -> float | None:
         """The sum where infinities or NaN take part; None where none does."""
         negative, positive = self._infinities
         if self._nans or (negative and positive):

@@ -7,7 +7,7 @@
             self.start = start
             self.stop = stop
 
-A value is never changed after its creation, because several objects share it; `changed` makes another one.
+A value is never changed after its creation, because several objects share it; `copy_with` makes another one.
 
 Dataclasses and NamedTuples need fewer lines, but Python makes each of them by running text: those that a program
 needs before its first document cost it a tenth of its start.
@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Self
 class Value:
     __slots__: ClassVar[tuple[str, ...]] = ()
 
-    def changed(self, **fields: Any) -> Self:
+    def copy_with(self, **fields: Any) -> Self:
         """The same with some other fields."""
         return type(self)(**{name: getattr(self, name) for name in self.__slots__} | fields)
 

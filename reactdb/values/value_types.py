@@ -18,14 +18,14 @@ from typing import Any, Final
 
 from msgpack import ExtType
 
-from reactdb.errors import INTERRUPTS, UsageError, type_in_words
+from reactdb.errors import INTERRUPTS, UsageError, describe_type
 from reactdb.values.collation import EQUALS, TYPE_NAMES
 from reactdb.values.extension_types import (
     ALLOTTED,
     PROGRAMS_OWN,
     UnknownValue,
     add_extension,
-    inherited,
+    find_for_base,
 )
 from reactdb.values.key_format import ENCODERS, key_bytes, registered_key
 from reactdb.values.scalars import Refused
@@ -96,7 +96,7 @@ class ValueType(Value):
         except INTERRUPTS:
             raise
         except BaseException as error:
-            raise Refused(f"a value {type_in_words(value)} failed: {type(error).__name__}") from None
+            raise Refused(f"a value {describe_type(value)} failed: {type(error).__name__}") from None
 
     def read(self, data: bytes) -> Any:
         """The value of the bytes in a document; ValueError if `encode` would not make them."""
@@ -111,7 +111,7 @@ class ValueType(Value):
             raise ValueError(f"not what a {self.name} is written as")
         return value
 
-    def shown(self, value: Any) -> str:
+    def format(self, value: Any) -> str:
         """Its text; the hexadecimal of its bytes where that fails, so that one value cannot stop the delivery of
         others."""
         text = self.text_or_none(value)
@@ -155,13 +155,13 @@ def register_type(wanted: ValueType) -> None:
         if _identity(known) == _identity(wanted):
             break
         if known.name == wanted.name or known.code == wanted.code or known.kind is wanted.kind:
-            raise UsageError(f"{_shown(wanted)} cannot be registered beside {_shown(known)}")
+            raise UsageError(f"{_format_type(wanted)} cannot be registered beside {_format_type(known)}")
     add_extension(wanted.code, wanted.kind, wanted.write, wanted.read)
     ENCODERS[wanted.kind] = wanted.key
     TYPE_NAMES[wanted.kind] = f"PTYPE<{wanted.name.upper()}>"
     if wanted.equals is not None:
         EQUALS[wanted.kind] = wanted.equals
-    TEXTS[wanted.kind] = wanted.shown
+    TEXTS[wanted.kind] = wanted.format
     BY_KIND[wanted.kind] = NAMED[wanted.name] = wanted
 
 
@@ -169,7 +169,7 @@ def _identity(one: ValueType) -> tuple[Any, ...]:
     return one.name, one.code, one.kind.__module__, one.kind.__qualname__
 
 
-def _shown(one: ValueType) -> str:
+def _format_type(one: ValueType) -> str:
     return f"extension type {one.code}, `{one.name}` ({one.kind.__module__}.{one.kind.__qualname__})"
 
 
@@ -182,7 +182,7 @@ def _check(wanted: ValueType) -> None:
             f"the number of `{wanted.name}` is one of {codes[0]} to {codes[-1]}, not {wanted.code}"
         )
     others = {kind: kind for kind in (*ENCODERS, object) if kind not in BY_KIND}
-    of_core = inherited(others, wanted.kind)
+    of_core = find_for_base(others, wanted.kind)
     if of_core is not object:
         raise UsageError(f"`{wanted.name}` cannot be {wanted.kind!r}: documents have {of_core!r} already")
     if wanted.kind is object:

@@ -162,5 +162,5 @@ def test_without_rich_pictures_follow_each_other_and_a_sentence_says_why(monkeyp
     [(0.44, "0.4 s"), (119, "119.0 s"), (121, "2 min"), (7_200, "2 h"), (200_000, "2 days")],
 )
 def test_an_age_is_in_the_unit_that_fits(age_s, words):
-    assert words == top.age_in_words(age_s)
+    assert words == top.format_age(age_s)
     assert terminal.width(words) <= 7

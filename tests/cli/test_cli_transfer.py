@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reactdb
-from reactdb.cli import exporting, importing
+from reactdb.cli import export, import_
 from reactdb.values import codec
 from reactdb.values.codec import UnknownValue
 from tests.support.command import done, error_of, run
@@ -226,7 +226,7 @@ def test_a_failed_export_names_its_target_and_leaves_the_old_file_alone(file, tm
     def fails(value):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(exporting, "dumps", fails)
+    monkeypatch.setattr(export, "dumps", fails)
     result = run("export", file, "people", target)
 
     assert (1, f"{target}: No space left on device") == (result.exit_code, error_of(result))
@@ -362,7 +362,7 @@ def test_a_line_that_is_not_utf_8_is_named(file, tmp_path):
 
 
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(file, monkeypatch):
-    monkeypatch.setattr(importing, "LONGEST_LINE_BYTES", 100)
+    monkeypatch.setattr(import_, "LONGEST_LINE_BYTES", 100)
 
     message = error_of(run("import", file, "people", input='{"id": 1}\n{"id": "' + "x" * 100))
 
@@ -548,10 +548,10 @@ def test_without_an_import_there_is_nothing_to_go_on_with(file, people):
 def test_a_position_is_found_under_many_other_changes(file, people):
     done(run("import", file, "people", people))
     with reactdb.connect(file) as db:
-        db.table("people").insert([{"id": f"x{n}"} for n in range(3 * importing.SEARCH_CHANGES)])
-        db.table_create("other").insert([{"id": n} for n in range(importing.SEARCH_CHANGES)])
+        db.table("people").insert([{"id": f"x{n}"} for n in range(3 * import_.SEARCH_CHANGES)])
+        db.table_create("other").insert([{"id": n} for n in range(import_.SEARCH_CHANGES)])
 
-        found = importing.last_position(db, "people", "people.jsonl")
+        found = import_.last_position(db, "people", "people.jsonl")
 
     assert (2500, 2501) == (found.line, found.seq)
 
@@ -593,13 +593,13 @@ def test_ctrl_c_keeps_whole_batches(file):
 
 
 def test_ctrl_c_after_a_commit_counts_what_was_committed(file, monkeypatch):
-    write = importing.write
+    write = import_.write
 
     def struck(*arguments):
         write(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(importing, "write", struck)
+    monkeypatch.setattr(import_, "write", struck)
     result = run("import", file, "people", "--batch", "2", input='{"id": 1}\n{"id": 2}\n{"id": 3}\n')
 
     assert 130 == result.exit_code
@@ -608,14 +608,14 @@ def test_ctrl_c_after_a_commit_counts_what_was_committed(file, monkeypatch):
 
 
 def test_ctrl_c_before_a_commit_counts_what_was_there_before(file, monkeypatch):
-    write = importing.write
+    write = import_.write
 
     def struck(database, table, group, *arguments):
         if group[0].what["id"] == 3:
             raise KeyboardInterrupt
         return write(database, table, group, *arguments)
 
-    monkeypatch.setattr(importing, "write", struck)
+    monkeypatch.setattr(import_, "write", struck)
     result = run("import", file, "people", "--batch", "2", input='{"id": 1}\n{"id": 2}\n{"id": 3}\n')
 
     assert error_of(result).startswith("interrupted; 2 documents of the lines before are stored")

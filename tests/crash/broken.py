@@ -162,13 +162,13 @@ def part_not_taken_back() -> None:
 
 def hook_not_asked() -> None:
     """One write in twenty goes past the table's write hook."""
-    derived, random = WriteTransaction._derived, Random(1)
+    derived, random = WriteTransaction._derive, Random(1)
 
     def sometimes(self: WriteTransaction, *args: Any) -> Any:
         found = derived(self, *args)
         return found if random.random() > 0.05 else Derived(None)
 
-    WriteTransaction._derived = sometimes  # type: ignore[method-assign]
+    WriteTransaction._derive = sometimes  # type: ignore[method-assign]
 
 
 MUTANTS: dict[str, Callable[[], None]] = {

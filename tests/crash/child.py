@@ -167,7 +167,7 @@ class Keeper:
             oldest = self._db.compact(message["keep"], vacuum=kind == "vacuum")["oldest"]
         elif kind == "checkpoint":
             writer = session_of(self._db).engine.writable()
-            writer.in_turn(writer.checkpoints.run)
+            writer.run_in_turn(writer.checkpoints.run)
         else:
             euros = [account["euros"] for account in self._db.table(ACCOUNTS).run()]
             if euros and sum(euros) != ACCOUNT_COUNT * EUROS:

@@ -22,10 +22,11 @@ from random import Random
 from typing import Any
 
 import reactdb
-from reactdb import keyed, materialize, row
+from reactdb import row
+from reactdb.durable import keyed_result, materialized_views
 from reactdb.session import session_of
-from reactdb.store.kept import MATERIALIZED
 from reactdb.store.leases import Lease, read_lease
+from reactdb.store.materialized_tables import MATERIALIZED
 from reactdb.store.positions import find_position
 from reactdb.store.transaction import WriteTransaction
 
@@ -54,22 +55,22 @@ def without_fence() -> None:
     def believe(transaction: WriteTransaction, held: Lease) -> Lease:
         return read_lease(transaction.connection, held.name, held.partition) or held
 
-    materialize.still_held = believe
+    materialized_views.check_still_held = believe
 
 
 def apart_from_the_documents() -> None:
     """Only what comes to more than one document is written; the position moves all the same."""
-    write = materialize.write_kept
+    write = materialized_views.write_kept
 
     def some(transaction: Any, table: Any, documents: Any) -> None:
         write(transaction, table, list(documents)[1:])
 
-    materialize.write_kept = some
+    materialized_views.write_kept = some
 
 
 def half_built() -> None:
     """A table is whole when the first part of it is there."""
-    for shape in (keyed.KeyedRows, keyed.KeyedValues, keyed.KeyedList):
+    for shape in (keyed_result.KeyedRows, keyed_result.KeyedValues, keyed_result.KeyedList):
         initial = shape.initial
 
         def first(self: Any, reader: Any, past: Any, initial: Any = initial) -> Any:

@@ -35,7 +35,7 @@ Broken = Callable[[], None]
 def context_of(module: str) -> Any:
     """Where processes come from: forked from one that has imported everything and opened nothing."""
     context = get_context("forkserver")
-    context.set_forkserver_preload([module, "reactdb.consumer", "reactdb.feeds.hub"])
+    context.set_forkserver_preload([module, "reactdb.durable.consumer", "reactdb.feeds.hub"])
     return context
 
 

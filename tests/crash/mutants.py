@@ -12,8 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from reactdb import batches, blobs
+from reactdb import blobs
 from reactdb.change import CATALOGUE
+from reactdb.durable import worker
 from reactdb.errors import BlobNotFound
 from reactdb.store import blobs as stored_blobs
 from reactdb.store import publisher, schema, transaction, writer
@@ -67,7 +68,7 @@ def told_early() -> None:
     writer.Writer._commit = commit  # type: ignore[method-assign]
     # The thread that follows the file may look at it in between. It would find less there than was told, which it takes for a
     # backup that was restored, and would end the program by chance.
-    publisher.other_history = lambda *arguments: ""  # type: ignore[assignment]
+    publisher.describe_other_history = lambda *arguments: ""  # type: ignore[assignment]
 
 
 def forgets_failures() -> None:
@@ -82,7 +83,7 @@ def answers_unflushed() -> None:
 
 def acknowledged_apart() -> None:
     """A consumer's position is committed before what is done with the changes."""
-    poll, acknowledge = batches.Batches.poll, batches.Batch.acknowledge
+    poll, acknowledge = worker.Batches.poll, worker.Batch.acknowledge
 
     def poll_and_acknowledge(self: Any) -> Any:
         batch = poll(self)
@@ -90,8 +91,8 @@ def acknowledged_apart() -> None:
             acknowledge(batch)
         return batch
 
-    batches.Batches.poll = poll_and_acknowledge  # type: ignore[method-assign]
-    batches.Batch.acknowledge = lambda self: None  # type: ignore[method-assign]
+    worker.Batches.poll = poll_and_acknowledge  # type: ignore[method-assign]
+    worker.Batch.acknowledge = lambda self: None  # type: ignore[method-assign]
 
 
 def beside_apart() -> None:

@@ -26,7 +26,7 @@ from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.query import Query
 from reactdb.session import session_of
-from reactdb.store.kept import MATERIALIZED
+from reactdb.store.materialized_tables import MATERIALIZED
 from reactdb.store.positions import find_position
 from reactdb.store.tools import doctor
 from reactdb.table import Table

@@ -376,7 +376,7 @@ class TestFlushes:
                         seen.append(str(error))
 
             monkeypatch.setattr(engine_writer.engine, "connect", copier)
-            assert engine_writer.in_turn(engine_writer.checkpoints.run)
+            assert engine_writer.run_in_turn(engine_writer.checkpoints.run)
             other.close()
 
         assert ["database is locked"] == seen

@@ -19,7 +19,7 @@ from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.store.newest import newest_by_key
+from reactdb.store.newest import read_newest_by_key
 from reactdb.store.tools import doctor
 
 from .killing import Say, rounds, told
@@ -134,7 +134,7 @@ def wrong_tables(notes: CouchDatabase) -> Iterator[str]:
     with notes.reading() as reading:
         tables, snapshot = reading.tables, reading.snapshot
         main, conflicts, tombstones = (
-            {change.key_bytes for change in newest_by_key(snapshot, table)} for table in tables.told
+            {change.key_bytes for change in read_newest_by_key(snapshot, table)} for table in tables.told
         )
         if main & tombstones:
             yield f"{main & tombstones} are both alive and deleted"

@@ -23,8 +23,8 @@ from random import Random
 from typing import Any, ClassVar
 
 import reactdb
-from reactdb import batches, partitions
-from reactdb.set_aside import DEAD_LETTERS
+from reactdb.durable import partitions, worker
+from reactdb.durable.dead_letters import DEAD_LETTERS
 from reactdb.store.leases import Lease, read_lease
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values.collation import key_bytes
@@ -43,19 +43,19 @@ def without_fence() -> None:
         lease = read_lease(transaction.connection, held.name, held.partition)
         return lease or held
 
-    batches.still_held = believe
+    worker.check_still_held = believe
 
 
 def apart_from_the_work() -> None:
     """The position moves in a commit of its own, a moment before the work is committed."""
 
-    def enter(self: batches.Batch) -> batches.Batch:
+    def enter(self: worker.Batch) -> worker.Batch:
         self.acknowledge()
         # So long that a kill soon comes in between.
         time.sleep(0.01)
         return self
 
-    batches.Batch.__enter__ = enter  # type: ignore[method-assign]
+    worker.Batch.__enter__ = enter  # type: ignore[method-assign]
 
 
 MUTANTS: dict[str, Broken] = {
@@ -85,7 +85,7 @@ def work(db: reactdb.Database, folder: str, partitions: int) -> None:
                 with batch, db.transaction():
                     for change in batch:
                         done.insert({"seq": change["seq"], "key": change["key"], "pid": os.getpid()})
-                    if batch.state == batches.OPEN:
+                    if batch.state == worker.OPEN:
                         batch.acknowledge()
         except reactdb.errors.LeaseLost:
             Path(folder, f"fenced-{os.getpid()}-{time.monotonic_ns()}").touch()

@@ -11,12 +11,12 @@ from reactdb.expression import (
     KeyRange,
     as_predicate,
     branch,
-    conjuncts,
     expr,
     field_path,
     fields_read,
-    implied_ranges,
-    index_ranges,
+    find_conjuncts,
+    find_implied_ranges,
+    find_index_ranges,
     is_deterministic,
     may_fail,
     r,
@@ -30,7 +30,7 @@ a, b = row["a"], row["b"]
 
 
 def ranges_of_a(condition: Any) -> tuple[KeyRange, ...] | None:
-    return index_ranges(as_predicate(condition), a)
+    return find_index_ranges(as_predicate(condition), a)
 
 
 @pytest.mark.parametrize(
@@ -88,15 +88,19 @@ def test_a_default_of_true_forbids_an_index_and_a_route() -> None:
     for default in (True, r.error()):
         predicate = as_predicate({"a": 5}, default)
 
-        assert [] == conjuncts(predicate)
-        assert index_ranges(predicate, a) is None
+        assert [] == find_conjuncts(predicate)
+        assert find_index_ranges(predicate, a) is None
         assert routing_keys(predicate) is None
 
 
 def test_a_python_function_says_nothing() -> None:
     predicate = as_predicate(lambda document: True)
 
-    assert ([], None, None) == (conjuncts(predicate), index_ranges(predicate, a), routing_keys(predicate))
+    assert ([], None, None) == (
+        find_conjuncts(predicate),
+        find_index_ranges(predicate, a),
+        routing_keys(predicate),
+    )
 
 
 def test_alternatives_are_several_ranges() -> None:
@@ -117,15 +121,17 @@ def test_a_compound_index_is_used_for_equality_and_then_a_range() -> None:
     index = expr([a, b, row["c"]])
     equal = (a == 1) & (b == 2)
 
-    assert (KeyRange([1, 2, 3], [1, 2, 3]),) == index_ranges(equal & (row["c"] == 3), index)
-    assert (KeyRange([1, 2, "x"], [1, 2, maxval, maxval]),) == index_ranges(equal & (row["c"] >= "x"), index)
-    assert (KeyRange([1, 5, maxval], [1, 9]),) == index_ranges(
+    assert (KeyRange([1, 2, 3], [1, 2, 3]),) == find_index_ranges(equal & (row["c"] == 3), index)
+    assert (KeyRange([1, 2, "x"], [1, 2, maxval, maxval]),) == find_index_ranges(
+        equal & (row["c"] >= "x"), index
+    )
+    assert (KeyRange([1, 5, maxval], [1, 9]),) == find_index_ranges(
         (a == 1) & (b > 5) & (b < 9) & (row["c"] == 3), index
     )
-    assert (KeyRange([5, maxval], [maxval, maxval]),) == index_ranges((a > 5) & (b > 1), expr([a, b]))
-    assert (KeyRange([1, None], [1, None]),) == index_ranges((a == 1) & (b == None), expr([a, b]))  # noqa: E711
+    assert (KeyRange([5, maxval], [maxval, maxval]),) == find_index_ranges((a > 5) & (b > 1), expr([a, b]))
+    assert (KeyRange([1, None], [1, None]),) == find_index_ranges((a == 1) & (b == None), expr([a, b]))  # noqa: E711
     # c could be missing, and then the document would not be in the index.
-    assert index_ranges(equal, index) is None
+    assert find_index_ranges(equal, index) is None
 
 
 def test_a_compound_index_has_no_place_for_what_nests_too_deep() -> None:
@@ -134,20 +140,20 @@ def test_a_compound_index_has_no_place_for_what_nests_too_deep() -> None:
         deep = [deep]
 
     assert (KeyRange(deep, deep),) == ranges_of_a(a == deep)
-    assert index_ranges((a == deep) & (b == 1), expr([a, b])) is None
+    assert find_index_ranges((a == deep) & (b == 1), expr([a, b])) is None
 
 
 def test_a_multi_index_is_used_for_contains() -> None:
     condition = (row["n"] > 1) & row["tags"].contains("x", "y")
 
-    assert (KeyRange("x", "x"),) == index_ranges(condition, row["tags"], multi=True)
-    assert index_ranges(condition, row["tags"]) is None
-    assert (KeyRange(None, None),) == index_ranges(row["tags"].contains(None), row["tags"], multi=True)
-    assert index_ranges(row["tags"].contains(lambda it: it == 1), row["tags"], multi=True) is None
+    assert (KeyRange("x", "x"),) == find_index_ranges(condition, row["tags"], multi=True)
+    assert find_index_ranges(condition, row["tags"]) is None
+    assert (KeyRange(None, None),) == find_index_ranges(row["tags"].contains(None), row["tags"], multi=True)
+    assert find_index_ranges(row["tags"].contains(lambda it: it == 1), row["tags"], multi=True) is None
 
 
 def test_implied_ranges_are_key_bytes_and_the_narrowest_come_first() -> None:
-    found = implied_ranges((b >= "m") & (a == 5) & (row["c"] > 1) & (row["c"] <= 2))
+    found = find_implied_ranges((b >= "m") & (a == 5) & (row["c"] > 1) & (row["c"] <= 2))
 
     assert [
         (a.key, key_bytes(5), key_bytes(5) + b"\x00"),
@@ -157,7 +163,7 @@ def test_implied_ranges_are_key_bytes_and_the_narrowest_come_first() -> None:
 
 
 def test_a_range_of_a_conjunct_may_have_one_end() -> None:
-    (found,) = conjuncts(a < 5)
+    (found,) = find_conjuncts(a < 5)
 
     assert a.key == found.expression.key
     assert (KeyRange(minval, 5, True, False),) == found.ranges

@@ -71,7 +71,7 @@ def remember_too_much() -> None:
 
 def leak_errors() -> None:
     """SQLite's errors come out as they are."""
-    engine.Engine.translated = lambda self, error, operation: error  # type: ignore[assignment, method-assign, return-value]
+    engine.Engine.translate_error = lambda self, error, operation: error  # type: ignore[assignment, method-assign, return-value]
 
 
 def tell_before() -> None:

@@ -164,7 +164,7 @@ def insert_some(db: Database) -> None:
 def checkpoint(db: Database, path: Path) -> None:
     writer = session_of(db).engine.writer
     assert writer is not None
-    is_done = writer.in_turn(writer.checkpoints.run)
+    is_done = writer.run_in_turn(writer.checkpoints.run)
     left = os.stat(f"{path}-wal").st_size
     figures = session_of(db).engine.checkpoint_figures()
     if (

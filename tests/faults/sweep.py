@@ -346,11 +346,11 @@ def left_open() -> Iterator[list[sqlite.Connection]]:
     """The connections that the store leaves open on purpose: where a flush has failed and goes on failing, closing the last one
     would copy a log that nobody can rely on. They would pile up over the cases, so that each ends with closing its own."""
     found: list[sqlite.Connection] = []
-    before, sqlite.leave_open = sqlite.leave_open, found.append
+    before, sqlite.keep_open = sqlite.keep_open, found.append
     try:
         yield found
     finally:
-        sqlite.leave_open = before
+        sqlite.keep_open = before
 
 
 def brief(state: State) -> str:

@@ -233,7 +233,7 @@ def test_qt_without_an_application_is_refused(games):
 
 
 def test_a_scheduler_that_any_thread_may_call_is_called_as_it_is(games):
-    from reactdb.feeds.schedulers import for_any_thread
+    from reactdb.feeds.schedulers import make_thread_safe
 
     loop = asyncio.new_event_loop()
     safe = EventLoopScheduler()
@@ -245,7 +245,7 @@ def test_a_scheduler_that_any_thread_may_call_is_called_as_it_is(games):
         CatchScheduler(safe, lambda error: True),
         None,
     ):
-        assert for_any_thread(scheduler) is scheduler
+        assert make_thread_safe(scheduler) is scheduler
     safe.dispose()
     loop.close()
 

@@ -82,7 +82,7 @@ def a_compaction(db: Any) -> None:
 
 def a_checkpoint(db: Any) -> None:
     writer = session_of(db).engine.writer
-    assert not writer.in_turn(writer.checkpoints.run)
+    assert not writer.run_in_turn(writer.checkpoints.run)
 
 
 def a_repair_after_a_failed_flush(db: Any) -> None:

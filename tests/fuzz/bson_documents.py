@@ -28,7 +28,7 @@ from bson.raw_bson import RawBSONDocument
 
 import reactdb
 from reactdb.dialects.mongodb.commands.error_replies import as_mongo_error
-from reactdb.dialects.mongodb.values import decode, encode, normalised, to_bson, to_native
+from reactdb.dialects.mongodb.values import decode, encode, normalise, to_bson, to_native
 from tests.fuzz import generating
 from tests.fuzz.target import Target
 
@@ -85,12 +85,12 @@ def _read(data: bytes) -> None:
 def _store(data: bytes) -> None:
     found = decode(data)
     written = encode(found)
-    native = to_native(normalised(found))
+    native = to_native(normalise(found))
     with reactdb.connect(":memory:") as db:
         table = db.table_create("t")
         table.insert({"id": 1, "document": native})
         again = table.get(1).run()["document"]
-    if encode(to_bson(again)) != encode(normalised(found)) and len(written) == len(data):
+    if encode(to_bson(again)) != encode(normalise(found)) and len(written) == len(data):
         raise AssertionError("what was stored is told with other bytes")
 
 

@@ -81,7 +81,7 @@ class Campaign:
         print(f"{self.target.name}: {self.runs} runs, {len(self.failures)} failures", flush=True)
         os._exit(1 if self.failures else 0)
 
-    def changed(self, data: bytes, random: Random) -> bytes:
+    def make_input(self, data: bytes, random: Random) -> bytes:
         """A new input, or a changed one."""
         if not data or random.random() < 0.5:
             return bytes(self.target.generate(random)[:MOST_BYTES])
@@ -92,7 +92,7 @@ class Campaign:
             self.run(data)
         while True:
             held = self._inputs and self._random.random() < 0.5
-            data = self.changed(self._random.choice(self._inputs) if held else b"", self._random)
+            data = self.make_input(self._random.choice(self._inputs) if held else b"", self._random)
             if len(self._inputs) < KEPT_INPUTS:
                 self._inputs.append(data)
             self.run(data)
@@ -101,7 +101,7 @@ class Campaign:
         def change(data: bytes, most: int, number: int) -> bytes:
             if number % 2:
                 return bytes(atheris.Mutate(data, most))
-            return self.changed(data, Random(number))[:most]
+            return self.make_input(data, Random(number))[:most]
 
         folder = self._folder / f"{self.target.name}-corpus"
         folder.mkdir(exist_ok=True)

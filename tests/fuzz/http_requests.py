@@ -23,11 +23,13 @@ from typing import Any
 from urllib.parse import quote
 
 import reactdb
-from reactdb.dialects.aidbox import asked as aidbox_asked
+from reactdb.dialects.aidbox import parameters as aidbox_asked
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.servers import http
-from reactdb.servers.http import resourcing, routing
-from reactdb.servers.http.application import AidboxApplication, CouchApplication
+from reactdb.servers.aidbox import routes
+from reactdb.servers.aidbox.application import AidboxApplication
+from reactdb.servers.couchdb import routes as couchdb_routes
+from reactdb.servers.couchdb.application import CouchApplication
 from reactdb.servers.http.limits import HTTPLimits
 from tests.fuzz import generating
 from tests.fuzz.in_place import QUERY_S, InPlaceWorkers
@@ -58,34 +60,34 @@ def couch_routes() -> list[_Route]:
     def put(path: str, table: Any) -> None:
         found.extend((method, path) for method in [*table, *(["HEAD"] if "GET" in table else [])])
 
-    for name, table in routing.SERVER.items():
+    for name, table in couchdb_routes.SERVER.items():
         put(f"/{name}", table)
-    put("/games", routing.DATABASE)
-    put("/new", routing.DATABASE)
-    for name, table in routing.DATABASES.items():
+    put("/games", couchdb_routes.DATABASE)
+    put("/new", couchdb_routes.DATABASE)
+    for name, table in couchdb_routes.DATABASES.items():
         put(f"/games/{name}", table)
-    for name, table in routing.QUERIES.items():
+    for name, table in couchdb_routes.QUERIES.items():
         put(f"/games/{name}/queries", table)
     for path in ("/games/a", "/games/_design/d", "/games/_local/l", "/games/new"):
-        put(path, routing.TABLES["document", False])
-    put("/games/a/file.txt", routing.TABLES["document", True])
+        put(path, couchdb_routes.TABLES["document", False])
+    put("/games/a/file.txt", couchdb_routes.TABLES["document", True])
     for path in ("_view/by_a", "_view/by_a/queries", "_update/x"):
-        put(f"/games/_design/d/{path}", routing._design_table(path.split("/")))
+        put(f"/games/_design/d/{path}", couchdb_routes._design_table(path.split("/")))
     for path in ("_index/_bulk_delete", "_index/_design/d/json/by_a", "_index/d/json"):
-        put(f"/games/{path}", routing._BELOW_INDEX)
+        put(f"/games/{path}", couchdb_routes._BELOW_INDEX)
     return found
 
 
 @cache
 def aidbox_routes() -> list[_Route]:
     tables = {
-        "/": resourcing.ROOT,
-        "/Patient": resourcing.TYPE,
-        "/New": resourcing.TYPE,
-        "/Patient/a": resourcing.RESOURCE,
-        "/Patient/new": resourcing.RESOURCE,
-        "/Patient/$changes": resourcing.OF_CHANGES,
-        "/Patient/a/$changes": resourcing.OF_CHANGES,
+        "/": routes.ROOT,
+        "/Patient": routes.TYPE,
+        "/New": routes.TYPE,
+        "/Patient/a": routes.RESOURCE,
+        "/Patient/new": routes.RESOURCE,
+        "/Patient/$changes": routes.OF_CHANGES,
+        "/Patient/a/$changes": routes.OF_CHANGES,
     }
     return [(method, path) for path, table in tables.items() for method in table]
 

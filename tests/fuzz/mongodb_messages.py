@@ -19,7 +19,7 @@ from bson import Code, Int64
 import reactdb
 from reactdb.dialects.mongodb.commands.deployment import Deployment
 from reactdb.dialects.mongodb.commands.table import COMMANDS
-from reactdb.dialects.mongodb.expressions import compiling
+from reactdb.dialects.mongodb.expressions import compile as expressions_compile
 from reactdb.dialects.mongodb.operators import OPERATORS as UPDATES
 from reactdb.dialects.mongodb.stages import stage
 from reactdb.dialects.mongodb.values import CODEC
@@ -109,7 +109,7 @@ def _commands() -> list[str]:
 
 @cache
 def _names() -> tuple[str, ...]:
-    return (*NAMES, *FILTERS, *sorted({**compiling.OPERATORS, **UPDATES, **stage.STAGES}))
+    return (*NAMES, *FILTERS, *sorted({**expressions_compile.OPERATORS, **UPDATES, **stage.STAGES}))
 
 
 def _value(random: Random) -> Any:
@@ -158,7 +158,7 @@ def body_of(random: Random) -> dict[str, Any]:
     if name == "aggregate" and random.random() < 0.5:
         body["pipeline"] = [{random.choice(sorted(stage.STAGES)): _document(random)}, *PIPELINE[:1]]
     if name == "aggregate" and random.random() < 0.5:
-        operator = random.choice(sorted(compiling.OPERATORS))
+        operator = random.choice(sorted(expressions_compile.OPERATORS))
         operand = (
             _document(random)
             if random.random() < 0.5

@@ -18,7 +18,7 @@ from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.mongodb.tokens import parse
 from reactdb.values.codec import encode, encode_value, same
-from reactdb.values.decoding import decode, decode_frozen, decode_many, decode_value
+from reactdb.values.decode import decode, decode_frozen, decode_many, decode_value
 from reactdb.values.key_format import key_bytes, key_value
 from tests.fuzz import generating
 from tests.fuzz.target import Failure, Target

@@ -16,10 +16,10 @@ from reactdb.dialects.couchdb.mango import Selector
 from reactdb.dialects.couchdb.multipart import boundary_of, parts_in
 from reactdb.expression.predicate import as_predicate
 from reactdb.json import dumps_plain
-from reactdb.servers.http.rendering import read_body
+from reactdb.servers.aidbox.media_types import read_body
+from reactdb.servers.couchdb.routes import route
 from reactdb.servers.http.request_parts import Asking, parameters_of, parts_of, read_json
-from reactdb.servers.http.responses import encoded
-from reactdb.servers.http.routing import route
+from reactdb.servers.http.responses import encode_json
 from reactdb.values.codec import same
 from tests.fuzz import generating
 from tests.fuzz.target import Failure, Target
@@ -57,11 +57,11 @@ def _read_json(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     for kind, body in (("application/json", data), ("text/yaml", data[:MOST_YAML_BYTES])):
         try:
-            encoded(read_body(body, {"content-type": kind}))
+            encode_json(read_body(body, {"content-type": kind}))
         except reactdb.ReactDBError:
             pass
     try:
-        encoded(read_json(data))
+        encode_json(read_json(data))
     except reactdb.ReactDBError:
         pass
     found = reactdb.json.loads(text)

@@ -209,7 +209,7 @@ class TestImports:
             if name.startswith(
                 ("reactdb.feeds", "reactdb.dialects", "reactdb.store.migrations", "reactdb.store.follow")
             )
-            or name in {"reactdb.expression.pattern", "reactdb.expression.operations_sequence"}
+            or name in {"reactdb.expression.pattern", "reactdb.expression.operations.sequences"}
         ]
 
     @pytest.mark.slow

@@ -25,12 +25,12 @@ from reactdb.expression import (
     as_predicate,
     call_node,
     compile_value,
-    conjuncts,
     evaluate,
     expr,
+    find_conjuncts,
+    find_implied_ranges,
+    find_index_ranges,
     from_data,
-    implied_ranges,
-    index_ranges,
     may_fail,
     r,
     route_of,
@@ -333,7 +333,7 @@ def indexed(expression: Any, document: dict[str, Any]) -> bytes | None:
 def test_an_implied_range_has_every_document_that_passes(condition: Any, document: dict[str, Any]) -> None:
     """Law 6: reading the index range instead of the table misses nothing."""
     if passes(condition, document):
-        for path, start, stop in implied_ranges(condition):
+        for path, start, stop in find_implied_ranges(condition):
             entry = indexed(path, document)
             assert entry is not None
             assert start <= entry < stop
@@ -344,7 +344,7 @@ def test_an_implied_range_has_every_document_that_passes(condition: Any, documen
 def test_index_ranges_have_every_document_that_passes(condition: Any, document: dict[str, Any]) -> None:
     compound = expr([row["a"], row["b"]])
     for index in (row["a"], row["a"]["b"], compound):
-        ranges = index_ranges(condition, index)
+        ranges = find_index_ranges(condition, index)
         if ranges is not None and passes(condition, document):
             entry = indexed(index, document)
             assert entry is not None
@@ -355,7 +355,7 @@ def test_index_ranges_have_every_document_that_passes(condition: Any, document: 
 @given(st.lists(values, min_size=1, max_size=2), documents)
 def test_a_multi_index_has_every_document_that_contains(wanted: list[Any], document: dict[str, Any]) -> None:
     condition = row["a"].contains(*wanted) & (row["b"] == 1).default(True)
-    ranges = index_ranges(condition, row["a"], multi=True)
+    ranges = find_index_ranges(condition, row["a"], multi=True)
 
     if ranges is not None and passes(condition, document):
         entries = [key_bytes(element) for element in document["a"]]
@@ -391,6 +391,6 @@ def test_no_expression_that_cannot_fail_does(node: Node, document: dict[str, Any
 @given(conditions(), documents)
 def test_conjuncts_hold_where_the_condition_holds(condition: Any, document: dict[str, Any]) -> None:
     if passes(condition, document):
-        for conjunct in conjuncts(condition):
+        for conjunct in find_conjuncts(condition):
             value = conjunct.expression(document)
             assert any(one.start <= key_bytes(value) < one.stop for one in conjunct.ranges)

@@ -22,10 +22,10 @@ import reactdb
 from reactdb import row
 from reactdb.change import REPLACE
 from reactdb.cli import main
+from reactdb.documents.write import Write
 from reactdb.session import Session, session_of
 from reactdb.testing import rethinkdb_connection
 from reactdb.values import codec, collation
-from reactdb.writing import Write
 from tests.support.hooks import JOURNAL, JOURNALLED, Conflict, make_journal, revision, set_hook
 from tests.support.law_machine import Abandoned, LawMachine
 from tests.support.processes import another_process

@@ -16,10 +16,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import reactdb
-from reactdb import access as access_module
 from reactdb import asc, desc, maxval, minval, row
-from reactdb.access import Access, access
 from reactdb.change import DELETE, INSERT, Change
+from reactdb.documents import access_path as access_module
+from reactdb.documents.access_path import Access, access
 from reactdb.expression import as_predicate, expr, to_data
 from reactdb.feeds.views.source import Source
 from reactdb.query import Filter, Query

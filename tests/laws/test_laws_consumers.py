@@ -17,9 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import reactdb
 from reactdb import row
-from reactdb.batches import ACKNOWLEDGED, FAILED, Batch, Batches
-from reactdb.partitions import partition_of
-from reactdb.set_aside import DEAD_LETTERS
+from reactdb.durable.dead_letters import DEAD_LETTERS
+from reactdb.durable.partitions import partition_of
+from reactdb.durable.worker import ACKNOWLEDGED, FAILED, Batch, Batches
 from reactdb.testing import VirtualClock
 from reactdb.values.collation import key_bytes
 from tests.support.scaling import examples

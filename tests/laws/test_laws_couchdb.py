@@ -20,11 +20,11 @@ from reactdb.dialects.couchdb.changes import ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.revisions import decoded, kept_leaves
+from reactdb.dialects.couchdb.revisions import decode_leaves, decode_lineage
 from reactdb.dialects.couchdb.states import tables_of
 from reactdb.dialects.couchdb.trees import Leaf, Path, parse_rev
 from reactdb.session import session_of
-from reactdb.store.log import changes_of, low_water, read
+from reactdb.store.log import make_changes, read, read_low_water
 from tests.laws.test_laws_couchdb_trees import NaiveTree, grafts, told
 from tests.support.scaling import examples
 
@@ -60,11 +60,11 @@ def replayed(db: reactdb.Database, database: CouchDatabase) -> dict[Any, list[tu
         tables = tables_of(snapshot.catalogue, database.table_id)
         assert tables is not None
         names = {table.id: name for name, table in zip(tables._fields, tables, strict=True) if table}
-        since, until = low_water(snapshot.connection), snapshot.seq
+        since, until = read_low_water(snapshot.connection), snapshot.seq
         assert since == 0
         while since < until:
             entries, since = read(snapshot.connection, snapshot.catalogue, since, until)
-            for change in changes_of(entries, snapshot.catalogue):
+            for change in make_changes(entries, snapshot.catalogue):
                 if change.table_id in names:
                     documents[names[change.table_id], change.key_bytes] = change
     found: dict[Any, list[tuple[Any, ...]]] = {}
@@ -74,11 +74,11 @@ def replayed(db: reactdb.Database, database: CouchDatabase) -> dict[Any, list[tu
         if name == "main":
             assert change.meta is not None
             assert change.new_val is not None
-            lineage = decoded(change.meta)
+            lineage = decode_lineage(change.meta)
             fields = {field: value for field, value in change.new_val.items() if field != "_id"}
             found.setdefault(change.key, []).append((lineage.rev, False, fields))
         elif name in ("conflicts", "tombstones"):
-            for leaf in kept_leaves(change.new_bytes):
+            for leaf in decode_leaves(change.new_bytes):
                 found.setdefault(change.key, []).append((leaf.lineage.rev, leaf.is_deleted, leaf.fields))
     return found
 
@@ -200,7 +200,7 @@ class Revisions(RuleBasedStateMachine):
         target = "right" if source == "left" else "left"
         for id in IDS:
             for leaf in leaves_of(self.databases[source], id):
-                path = leaf.path.stemmed(depth)
+                path = leaf.path.stem_to(depth)
                 content = self.contents[source][id, str(leaf.path.rev)]
                 given = graft_document(id, leaf._replace(path=path), content)
                 assert self.databases[target].bulk_docs([given], new_edits=False) == []

@@ -7,7 +7,7 @@ from itertools import permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reactdb.dialects.couchdb.trees import Leaf, Path, Rev, graft, missing, ranked
+from reactdb.dialects.couchdb.trees import Leaf, Path, Rev, graft, missing_revisions, rank_leaves
 from tests.support.scaling import examples
 
 Node = tuple[int, str]
@@ -95,7 +95,7 @@ def test_grafts_give_what_the_naive_tree_has_in_any_order(parts: list[Leaf]) -> 
     for order in permutations(parts):
         leaves = grown(list(order))
         assert told(leaves) == naive.leaves()
-        assert tuple(ranked(leaves)[0].path.rev) == naive.winner()
+        assert tuple(rank_leaves(leaves)[0].path.rev) == naive.winner()
         assert all(leaf.content == str(tuple(leaf.path.rev)) for leaf in leaves)
 
 
@@ -114,4 +114,6 @@ def test_what_is_missing_agrees_with_the_naive_tree(parts: list[Leaf], generatio
         naive.add(part)
     leaves = grown(parts)
     asked = [Rev(*node) for node in naive.parents] + [Rev(generation, name)]
-    assert missing(leaves, asked) == [rev for rev in dict.fromkeys(asked) if tuple(rev) not in naive.parents]
+    assert missing_revisions(leaves, asked) == [
+        rev for rev in dict.fromkeys(asked) if tuple(rev) not in naive.parents
+    ]

@@ -20,8 +20,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import reactdb
 from reactdb import row
 from reactdb.database import Database
-from reactdb.keyed import ALL, row_of, value_of
-from reactdb.materialize import Materialized, Reading
+from reactdb.durable.keyed_result import ALL, row_of, value_of
+from reactdb.durable.materialized_views import Materialized, Reading
 from reactdb.session import session_of
 from reactdb.values import codec
 from reactdb.values.collation import key_bytes
@@ -203,7 +203,7 @@ class Kept(RuleBasedStateMachine):
         """By hand: nothing is passed over all the same."""
         name = f"materialized.kept.{self.kinds[number % len(self.kinds)]}"
         if any(found["name"] == name for found in self.db.consumers()):
-            from reactdb.consumer import reset
+            from reactdb.durable.consumer import reset
 
             reset(session_of(self.db), name)
 

@@ -14,12 +14,12 @@ import reactdb
 from reactdb.dialects.mongodb import MongoError, natives
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.find import FilterSelection, Scan, select
 from reactdb.dialects.mongodb.ids import IdValue
-from reactdb.dialects.mongodb.implying import implies
 from reactdb.dialects.mongodb.native_filters import native_conditions
-from reactdb.dialects.mongodb.planning import conditions_of, demands_field
-from reactdb.dialects.mongodb.reading import FilterSelection, Scan, selected
-from reactdb.dialects.mongodb.values import native_value, normalised
+from reactdb.dialects.mongodb.partial_index import implies
+from reactdb.dialects.mongodb.query_plan import conditions_of, demands_field
+from reactdb.dialects.mongodb.values import native_value, normalise
 from reactdb.expression import row
 from reactdb.session import session_of
 from reactdb.values import codec, collation
@@ -61,7 +61,7 @@ BEYOND = st.sampled_from(
         Blob(sha256(BLOB).hexdigest(), len(BLOB)),
     ]
 )
-ONE = (NEAR | scalars()).map(lambda one: normalised({"": one})[""])
+ONE = (NEAR | scalars()).map(lambda one: normalise({"": one})[""])
 SCALARS = ONE.map(native_value) | BEYOND
 VALUES = st.recursive(
     SCALARS,
@@ -96,7 +96,7 @@ SPECS = st.recursive(
 def filter_of(spec):
     """The filter, or None where it is none."""
     try:
-        return Filter(normalised(spec))
+        return Filter(normalise(spec))
     except MongoError:
         return None
 
@@ -121,7 +121,7 @@ IDS = ONE.map(native_value).filter(lambda one: not isinstance(one, (natives.Rege
 @settings(max_examples=examples(1_500), deadline=None)
 def test_native_ranges_lead_to_whatever_a_filter_matches(document, key, spec, primary_key):
     wanted = filter_of(spec)
-    native = native_conditions(conditions_of(normalised(spec)), primary_key)
+    native = native_conditions(conditions_of(normalise(spec)), primary_key)
     if wanted is None or not native:
         return
     document = codec.decode(codec.encode({**document, primary_key: key}))
@@ -174,8 +174,8 @@ def test_what_matches_a_query_that_implies_a_condition_passes_the_condition(stor
     query, condition = filter_of(spec), filter_of(partial)
     if query is None or condition is None:
         return
-    conditions = conditions_of(normalised(spec))
-    if not implies(conditions, normalised(partial), False, lambda path: demands_field(path, conditions)):
+    conditions = conditions_of(normalise(spec))
+    if not implies(conditions, normalise(partial), False, lambda path: demands_field(path, conditions)):
         return
     for key, document in stored:
         try:
@@ -196,11 +196,11 @@ def test_a_partial_index_changes_no_answer(stored, specs, partial, path):
         table = db.table_create("shop.orders", primary_key="_id")
         table.insert([{**document, "_id": number} for number, (_, document) in enumerate(stored)])
         orders = reactdb.mongodb(db, datetime_conversion="DATETIME_AUTO")["shop"]["orders"]
-        asked = [normalised(spec) for spec in [*specs, partial] if filter_of(spec) is not None]
+        asked = [normalise(spec) for spec in [*specs, partial] if filter_of(spec) is not None]
         before = [[one["_id"] for one in orders.find(spec)] for spec in asked]
         sorted_before = [[one["_id"] for one in orders.find(spec).sort(path, 1)] for spec in asked]
         try:
-            orders.create_index(path, partialFilterExpression=normalised(partial))
+            orders.create_index(path, partialFilterExpression=normalise(partial))
         except OperationFailure:
             return
         for spec, ids, in_order in zip(asked, before, sorted_before, strict=True):
@@ -240,17 +240,17 @@ def test_native_indexes_change_no_answer(stored, specs, primary_key, names):
             table.index_create(name, INDEXES[name], multi=name in ("each", "inners"))
         with session_of(db).read() as snapshot:
             info = snapshot.table("shop.orders")
-            everything = [document for _, document in selected(snapshot, info, (), FilterSelection({}))]
+            everything = [document for _, document in select(snapshot, info, (), FilterSelection({}))]
             for spec in specs:
                 wanted = filter_of(spec)
                 if wanted is None:
                     continue
-                selection = FilterSelection(normalised(spec))
+                selection = FilterSelection(normalise(spec))
                 expected = [repr(one) for one in everything if wanted.matches(one)]
                 # What BSON takes for one `_id` may be several keys: dates within a millisecond.
                 chosen = selection.plan((), info)
                 if all(part.keys is None for part in (chosen, *chosen.parts)):
-                    found = [repr(one) for _, one in selected(snapshot, info, (), selection)]
+                    found = [repr(one) for _, one in select(snapshot, info, (), selection)]
                     assert sorted(found) == sorted(expected)
                     assert found == [repr(one) for one in Scan(session_of(db), info).documents(selection, ())]
 
@@ -268,7 +268,7 @@ def test_updates_and_deletes_find_what_a_query_finds(stored, spec):
         table.index_create("a")
         orders = reactdb.mongodb(db, datetime_conversion="DATETIME_AUTO")["shop"]["orders"]
         expected = [one["_id"] for one in orders.find() if wanted.matches(one)]
-        spec = normalised(spec)
+        spec = normalise(spec)
         assert [one["_id"] for one in orders.find(spec)] == expected
         assert orders.count_documents(spec) == len(expected)
         assert [one["_id"] for one in orders.aggregate([{"$match": spec}])] == expected

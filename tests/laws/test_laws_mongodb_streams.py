@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb.dialects.mongodb import MongoError
-from reactdb.dialects.mongodb.embedded.resuming import ResumingStream
+from reactdb.dialects.mongodb.embedded.resuming_stream import ResumingStream
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.scopes import StreamScope

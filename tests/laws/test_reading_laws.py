@@ -357,9 +357,9 @@ ALL = sorted(INDEXES)
 def small(page: int, few: int) -> Iterator[None]:
     """The numbers that decide between equally good ways are such that a few documents are many."""
     with (
-        patch("reactdb.access.PAGE_PLACES", page),
+        patch("reactdb.documents.access_path.PAGE_PLACES", page),
         patch("reactdb.store.snapshot.Snapshot.page_rows", page),
-        patch("reactdb.access.FEW_FOUND", few),
+        patch("reactdb.documents.access_path.FEW_FOUND", few),
     ):
         yield
 

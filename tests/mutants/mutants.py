@@ -115,7 +115,7 @@ MUTANTS = [
     Mutant(
         "a write that fails inside a transaction leaves its changes to be told",
         "reactdb.store.transaction.Savepoint._take_back",
-        "_1.forget_after(_2)",
+        "_1.drop_changes_after(_2)",
         "_1.count = _2",
         ("tests/feeds/test_feeds_delivery.py::test_a_write_that_fails_inside_a_transaction_is_not_told",),
     ),
@@ -128,7 +128,7 @@ MUTANTS = [
     ),
     Mutant(
         "a part of a transaction that fails is flushed all the same",
-        "reactdb.store.transaction.WriteTransaction.forget_after",
+        "reactdb.store.transaction.WriteTransaction.drop_changes_after",
         "del self._buffer[_:]",
         "",
         (
@@ -239,7 +239,7 @@ MUTANTS = [
     ),
     Mutant(
         "the log is read with no look at its checksums",
-        "reactdb.store.log.verified",
+        "reactdb.store.log.verify_rows",
         "not are_entries_whole(_)",
         "False",
         ("tests/store/test_fuzzed_files.py::test_every_way_to_read_a_changed_document_says_which_it_is",),
@@ -260,7 +260,7 @@ MUTANTS = [
     ),
     Mutant(
         "a position is taken without a look at its checksum",
-        "reactdb.store.positions._verified",
+        "reactdb.store.positions._verify_position",
         "_ != checksum",
         "False",
         ("tests/store/test_positions.py",),
@@ -312,7 +312,7 @@ MUTANTS = [
     ),
     Mutant(
         "nobody reads whose log it is before SQLite does",
-        "reactdb.store.file.opening.prepare",
+        "reactdb.store.file.open_checks.prepare",
         "check_log_is_own(_)",
         "None",
         (
@@ -393,7 +393,7 @@ MUTANTS = [
     ),
     Mutant(
         "who is disposed of while others are told is told too",
-        "reactdb.feeds.broadcast.Recipients.strike",
+        "reactdb.feeds.broadcast.Recipients.exclude",
         "self._[_] = ignore",
         "pass",
         ("tests/feeds/test_feeds_shared.py::test_who_is_disposed_while_others_are_told_hears_nothing_more",),
@@ -471,7 +471,7 @@ MUTANTS = [
     Mutant(
         "a feed of whole commits begins in the middle of one",
         "reactdb.feeds.bootstrap.Bootstrap.at",
-        "_ = before_commit(_, _)",
+        "_ = find_commit_start(_, _)",
         "pass",
         ("tests/feeds/test_feeds_readers.py::test_a_commit_is_read_from_the_log_as_a_whole",),
     ),
@@ -494,7 +494,7 @@ MUTANTS = [
     # ----- History, large values and durable readers
     Mutant(
         "history that a consumer has still to read is removed",
-        "reactdb.store.retention.Compaction._left_to_consumers",
+        "reactdb.store.retention.Compaction._limit_by_consumers",
         "_1 if _ is None else min(_1, _)",
         "_1",
         (
@@ -518,21 +518,21 @@ MUTANTS = [
     ),
     Mutant(
         "an acknowledgement of a worker that was fenced off is believed",
-        "reactdb.store.leases.still_held",
+        "reactdb.store.leases.check_still_held",
         "(_, _, _1.seq) != (_, _, _2.seq)",
         "_1.seq != _2.seq",
         ("tests/surface/test_consumers.py::TestLeases::test_a_worker_that_hangs_is_fenced_off",),
     ),
     Mutant(
         "a new holder gets the fencing number of the last",
-        "reactdb.store.leases.Lease.taken",
+        "reactdb.store.leases.Lease.assign_to",
         "self.fence + 1",
         "self.fence",
         ("tests/surface/test_consumers.py::TestLeases::test_a_worker_that_hangs_is_fenced_off",),
     ),
     Mutant(
         "a position is moved by what was read before somebody moved it",
-        "reactdb.store.leases.still_held",
+        "reactdb.store.leases.check_still_held",
         "(_1, _2, _.seq) != (_3, _4, _.seq)",
         "(_1, _2) != (_3, _4)",
         (
@@ -541,7 +541,7 @@ MUTANTS = [
     ),
     Mutant(
         "what was read is written, whoever has taken over",
-        "reactdb.materialize.Materialized._write.work",
+        "reactdb.durable.materialized_views.Materialized._write.work",
         "still_held(_, _1)",
         "_1",
         (
@@ -550,7 +550,7 @@ MUTANTS = [
     ),
     Mutant(
         "half a commit is taken in",
-        "reactdb.materialize.Materialized._read",
+        "reactdb.durable.materialized_views.Materialized._read",
         "_1 and _[0].commit > _",
         "_1",
         (

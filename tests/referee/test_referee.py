@@ -15,7 +15,7 @@ ROOT = Path(reactdb.__file__).parent.parent
 # A change that a user would see: the file, what it says, what it is made to say.
 DIFFERENCES = {
     "an error's sentence": ("errors.py", "Duplicate primary key", "A primary key twice"),
-    "a counter of a write": ("writing.py", '"replaced"', '"exchanged"'),
+    "a counter of a write": ("documents/write.py", '"replaced"', '"exchanged"'),
     "an option that is ignored": ("feeds/options.py", 'options.get("squash", False)', "False"),
 }
 

@@ -218,9 +218,9 @@ class TestPull:
         def fails(self: CouchDatabase, *_: Any, **options: Any) -> Any:
             raise CouchError(500, "badarg", "unknown")
 
-        bulk_told = CouchDatabase._bulk_told
+        bulk_told = CouchDatabase._render_bulk_item
         if how == "row":
-            monkeypatch.setattr(CouchDatabase, "_bulk_told", told)
+            monkeypatch.setattr(CouchDatabase, "_render_bulk_item", told)
         else:
             monkeypatch.setattr(CouchDatabase, "open_revs", some)
             monkeypatch.setattr(CouchDatabase, "bulk_get", fails)

@@ -153,7 +153,7 @@ class Lines(Conversation):
             found += self.heard.popleft() + b"\n"
         return found
 
-    def farewell(self) -> bytes:
+    def last_bytes(self) -> bytes:
         return b"the server stops\n"
 
     def cancel(self) -> None:

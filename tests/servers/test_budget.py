@@ -12,7 +12,7 @@ import pytest
 
 import reactdb
 from reactdb import budget
-from reactdb.budget import MOST_WRITING_S, Budget, Crowd, Stopped, WritesTooLong, in_turn, sort_paced
+from reactdb.budget import MOST_WRITING_S, Budget, Crowd, Stopped, WritesTooLong, in_turn, sort_with_budget
 from reactdb.dialects.rethinkdb import Session
 from reactdb.store.write_queue import WriteQueue
 
@@ -158,6 +158,6 @@ def test_a_paced_order_is_that_of_sorted(is_descending: bool, monkeypatch: pytes
     chance = random.Random(3)
     elements = [(chance.randrange(40), number) for number in range(1_000)]
     with in_force(Budget(None)):
-        found = sort_paced(elements, key=lambda one: one[0], is_descending=is_descending)
+        found = sort_with_budget(elements, key=lambda one: one[0], is_descending=is_descending)
 
     assert sorted(elements, key=lambda one: one[0], reverse=is_descending) == found

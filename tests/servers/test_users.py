@@ -174,9 +174,9 @@ def test_a_name_that_is_taken_for_a_users_is_told_as_that_users() -> None:
 def test_a_right_password_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that sends it with each request would pay 30 ms each time. A wrong one is hashed each time."""
     credentials, hashed = Credentials("ann", "sesame"), []
-    derived = __import__("reactdb.servers.users", fromlist=["derived"]).derived
+    derived = __import__("reactdb.servers.users", fromlist=["derive_keys"]).derive_keys
     monkeypatch.setattr(
-        "reactdb.servers.users.derived", lambda *given: (hashed.append(given[0]), derived(*given))[1]
+        "reactdb.servers.users.derive_keys", lambda *given: (hashed.append(given[0]), derived(*given))[1]
     )
     answers = [credentials.is_right("ann", password) for password in ("sesame", "sesame", "guess", "guess")]
 

@@ -278,7 +278,7 @@ def checkpoint(orders: Orders) -> None:
     with _connect(orders) as db:
         writer = session_of(db).engine.writer
         while not is_over(orders):
-            report.note(str(int(writer.in_turn(writer.checkpoints.run))))
+            report.note(str(int(writer.run_in_turn(writer.checkpoints.run))))
             time.sleep(0.05)
 
 

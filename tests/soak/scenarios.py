@@ -81,7 +81,7 @@ def finish(stage: Stage, db: reactdb.Database, recovery_s: float) -> tuple[str, 
         stage.end(actor, 60)
     writer = session_of(db).engine.writer
     assert writer is not None
-    writer.in_turn(writer.checkpoints.run)
+    writer.run_in_turn(writer.checkpoints.run)
     wal_bytes = stage.wal_now()
     if not problems:
         if free_s > recovery_s:

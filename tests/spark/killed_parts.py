@@ -28,10 +28,10 @@ STEPS = ("rename", "replace", "mkdir", "rmdir", "symlink", "fsync", "unlink", "m
 def append(path: str) -> None:
     """A part with the next EACH numbers."""
     folder = PartFolder(path, "numbers")
-    with folder.writing():
+    with folder.lock():
         before = folder.newest()
         position = 0 if before is None else before.positions[DATABASE].seq
-        with folder.staged() as staged:
+        with folder.stage() as staged:
             os.mkdir(staged)
             table = pa.table({"seq": list(range(position + 1, position + EACH + 1))})
             pq.write_table(table, os.path.join(staged, "part-0.parquet"))
@@ -43,10 +43,10 @@ def append(path: str) -> None:
 def replace(path: str) -> None:
     """The state of the part before, and the next EACH numbers."""
     folder = PartFolder(path, "state", GENERATION)
-    with folder.writing():
+    with folder.lock():
         before = folder.newest()
         position = 0 if before is None else before.positions[DATABASE].seq
-        with folder.staged() as staged:
+        with folder.stage() as staged:
             os.mkdir(staged)
             table = pa.table({"seq": list(range(1, position + EACH + 1))})
             pq.write_table(table, os.path.join(staged, "part-0.parquet"))

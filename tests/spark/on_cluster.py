@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from reactdb.cli.sparkrun import running
+from reactdb.cli.sparkrun import run_session
 from reactdb.spark import pipelines
 
 
@@ -33,7 +33,7 @@ def main(master: str, file: str, out: str) -> None:
         "spark.sql.shuffle.partitions": "2",
     }
     # Ships the package, as the commands do.
-    with running(master, settings, f"{out}/driver.log") as spark:
+    with run_session(master, settings, f"{out}/driver.log") as spark:
         places = spark.sparkContext.range(0, 200, numSlices=16).mapPartitions(where).collect()
         reader = spark.read.format("reactdb").option("partitionBytes", "256k")
         found = {

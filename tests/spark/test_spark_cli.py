@@ -122,7 +122,7 @@ class TestMistakes:
         def refuse(*_: Any) -> None:
             raise AssertionError("Spark was started")
 
-        monkeypatch.setattr(sparkrun, "running", refuse)
+        monkeypatch.setattr(sparkrun, "run_session", refuse)
 
     @pytest.mark.parametrize(
         ("arguments", "words"),
@@ -236,7 +236,7 @@ def test_an_interrupt_while_spark_starts_counts_when_it_has_started():
     steps = []
     before = signal.getsignal(signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt), sparkrun.interrupted_later(Progress("tasks")):
+    with pytest.raises(KeyboardInterrupt), sparkrun.delay_interrupt(Progress("tasks")):
         os.kill(os.getpid(), signal.SIGINT)
         steps.append("Spark has started")
 
@@ -246,7 +246,7 @@ def test_an_interrupt_while_spark_starts_counts_when_it_has_started():
 
 def test_what_is_written_to_standard_error_while_spark_starts_goes_to_its_log(tmp_path, capfd):
     with (tmp_path / "log").open("w+b") as log:
-        with sparkrun.quiet(log):
+        with sparkrun.redirect_stderr(log):
             subprocess.run([sys.executable, "-c", "import sys; print('noise', file=sys.stderr)"], check=True)
         print("ours", file=sys.stderr)
 

@@ -128,7 +128,7 @@ def test_a_value_that_its_type_does_not_hold_is_a_misfit(type_, value):
     with pytest.raises(Misfit) as caught:
         column.convert([None, value])
 
-    assert column.patched(value) is None
+    assert column.without_misfits(value) is None
     assert str(caught.value)
 
 

@@ -41,7 +41,7 @@ def manifest(kind: str = "changes", number: int = 1, rows: int = 1) -> Manifest:
 
 
 def put(folder: PartFolder, number: int, values: list[int]) -> None:
-    with folder.staged() as staged:
+    with folder.stage() as staged:
         os.mkdir(staged)
         pq.write_table(pa.table({"seq": values}), f"{staged}/part-0.parquet")
         folder.commit(staged, manifest(folder.kind, number, len(values)))
@@ -102,7 +102,7 @@ class TestKills:
 class TestParts:
     def test_parts_add_up_for_any_reader_of_parquet(self, tmp_path):
         folder = PartFolder(str(tmp_path / "out"), "changes")
-        with folder.writing():
+        with folder.lock():
             put(folder, 1, [1, 2])
             put(folder, 2, [3])
 
@@ -112,14 +112,14 @@ class TestParts:
 
     def test_a_manifest_comes_back_as_it_was_written(self, tmp_path):
         folder = PartFolder(str(tmp_path / "out"), "changes")
-        with folder.writing():
+        with folder.lock():
             put(folder, 1, [1, 2])
 
         assert manifest(rows=2) == folder.newest()
 
     def test_a_number_is_given_once(self, tmp_path):
         folder = PartFolder(str(tmp_path / "out"), "changes")
-        with folder.writing():
+        with folder.lock():
             put(folder, 1, [1])
             with pytest.raises(DatabaseBusy, match="another run has written"):
                 put(folder, 1, [1])
@@ -129,20 +129,20 @@ class TestParts:
     def test_only_one_writes_at_a_time(self, tmp_path):
         pytest.importorskip("fcntl")
         folder = PartFolder(str(tmp_path / "out"), "changes")
-        with folder.writing(), pytest.raises(DatabaseBusy, match="another run is writing to"):  # noqa: SIM117
-            with PartFolder(folder.path, "changes").writing():
+        with folder.lock(), pytest.raises(DatabaseBusy, match="another run is writing to"):  # noqa: SIM117
+            with PartFolder(folder.path, "changes").lock():
                 pass
 
     def test_a_folder_with_other_things_in_it_is_left_alone(self, tmp_path):
         (tmp_path / "photo.jpg").write_bytes(b"")
-        with pytest.raises(UsageError, match=r"photo.jpg"), PartFolder(str(tmp_path), "changes").writing():
+        with pytest.raises(UsageError, match=r"photo.jpg"), PartFolder(str(tmp_path), "changes").lock():
             pass
 
         assert ["photo.jpg"] == os.listdir(tmp_path)
 
     def test_a_folder_of_another_kind_is_refused(self, tmp_path):
         folder = PartFolder(str(tmp_path / "out"), "changes")
-        with folder.writing():
+        with folder.lock():
             put(folder, 1, [1])
 
         with pytest.raises(UsageError, match="holds changes, not numbers"):
@@ -151,7 +151,7 @@ class TestParts:
     @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": 2}', '{"format": 1}'])
     def test_a_manifest_that_is_none_is_an_error_that_names_it(self, text, tmp_path):
         folder = PartFolder(str(tmp_path / "out"), "changes")
-        with folder.writing():
+        with folder.lock():
             put(folder, 1, [1])
         Path(folder.folder_of(1), MANIFEST).write_text(text)
 

@@ -29,7 +29,7 @@ from pyspark.sql import types as t
 from reactdb.spark import changes, fleet
 from reactdb.spark.changes import ChangeRows
 from reactdb.spark.inference import Inference
-from reactdb.spark.partitions import ChangeSlice, cut, packed, piece_bytes
+from reactdb.spark.partitions import ChangeSlice, pack_slices, piece_bytes, split_slice
 from reactdb.spark.source import BatchReader, ReactdbSource
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def test_a_relative_path_is_absolute_in_the_plan(tmp_path, monkeypatch):
         db.table_create("games").insert({"id": 1})
     monkeypatch.chdir(tmp_path)
 
-    (pin,) = fleet.pinned(parse({"path": "a.db"}))
+    (pin,) = fleet.pin_files(parse({"path": "a.db"}))
 
     assert (str((tmp_path / "a.db").resolve()), 2) == (pin.path, pin.seq)
 
@@ -159,7 +159,7 @@ def test_partitions_have_every_change_once(files, most):
         for n, (since, count, weight) in enumerate(files)
     ]
 
-    splits = packed((piece for part in slices for piece in cut(part, most)), most)
+    splits = pack_slices((piece for part in slices for piece in split_slice(part, most)), most)
 
     found = [
         (p.path, seq) for split in splits for p in split.slices for seq in range(p.since + 1, p.until + 1)
@@ -171,8 +171,8 @@ def test_small_files_share_a_partition_and_large_ones_are_cut():
     small = [ChangeSlice(str(n), "", 0, 10, 1_000) for n in range(100)]
     large = ChangeSlice("x", "", 0, 1_000_000, 320 << 20)
 
-    assert 1 == len(packed(small, 32 << 20))
-    assert 10 == len(packed(cut(large, 32 << 20), 32 << 20))
+    assert 1 == len(pack_slices(small, 32 << 20))
+    assert 10 == len(pack_slices(split_slice(large, 32 << 20), 32 << 20))
     assert 1 << 20 == piece_bytes(Options(partition_bytes=32 << 20, min_partitions=8), 8 << 20)
 
 
@@ -209,7 +209,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_pages_of_changes_and_of_documents_agree_with_the_database(path):
     with (
-        exports.opened(path) as engine,
+        exports.open_to_read(path) as engine,
         engine.snapshot() as snapshot,
         reactdb.connect(path, read_only=True) as db,
     ):
@@ -255,7 +255,7 @@ def test_a_key_that_changed_many_times_is_taken_back(tmp_path, monkeypatch):
         games = db.table_create("games")
         for number in range(20):
             games.insert({"id": 1, "n": number}, conflict="replace")
-    with exports.opened(str(tmp_path / "a.db")) as engine, engine.snapshot() as snapshot:
+    with exports.open_to_read(str(tmp_path / "a.db")) as engine, engine.snapshot() as snapshot:
         table = snapshot.table("games")
         assert table is not None
         for seq in (2, 8, 21):
@@ -290,7 +290,7 @@ def test_damage_is_told_by_every_read_of_changes(tmp_path, statement):
         types = {"seq": t.LongType(), "origin": t.StringType(), "new": t.BinaryType(), "old": t.BinaryType()}
         schema = t.StructType([t.StructField(name, types[name]) for name in names])
         rows = ChangeRows(schema, parse({"path": file, "read": "changes"}))
-        (pin,) = fleet.pinned(parse({"path": file}))
+        (pin,) = fleet.pin_files(parse({"path": file}))
         with pytest.raises(reactdb.CorruptDatabase):
             list(rows.batches([ChangeSlice(file, pin.database_id, 0, 10)]))
 
@@ -302,7 +302,10 @@ def test_damage_to_a_document_is_told_with_its_key(tmp_path):
     damage(file, "UPDATE log SET body = x'81a26964ff' WHERE seq = 5")
     options = parse({"path": file})
     plan = BatchReader(
-        t.StructType([t.StructField("id", t.LongType())]), options, fleet.pinned(options), is_inferred=False
+        t.StructType([t.StructField("id", t.LongType())]),
+        options,
+        fleet.pin_files(options),
+        is_inferred=False,
     )
 
     with pytest.raises(reactdb.CorruptDatabase, match="key 3"):
@@ -319,7 +322,7 @@ def test_a_file_that_was_replaced_after_the_plan_is_refused(tmp_path):
         with reactdb.connect(file, durability="soft") as db:
             db.table_create("games").insert([{"id": number} for number in range(count)])
         if words is None:
-            plan = BatchReader(schema, options, fleet.pinned(options), is_inferred=False)
+            plan = BatchReader(schema, options, fleet.pin_files(options), is_inferred=False)
             assert [5] == [
                 batch.num_rows for split in plan.splits() for batch in plan.rows().batches(split.slices)
             ]
@@ -334,7 +337,7 @@ def test_changes_of_a_table_that_no_file_has_are_an_error(path):
         BatchReader(
             t.StructType([t.StructField("seq", t.LongType())]),
             options,
-            fleet.pinned(options),
+            fleet.pin_files(options),
             is_inferred=False,
         )
 
@@ -347,7 +350,7 @@ def test_compaction_between_plan_and_read_is_an_error_and_no_gap(tmp_path):
         for number in range(10):
             games.insert({"id": 1, "n": number}, conflict="replace")
         schema = t.StructType([t.StructField("seq", t.LongType())])
-        plan = BatchReader(schema, options, fleet.pinned(options), is_inferred=False)
+        plan = BatchReader(schema, options, fleet.pin_files(options), is_inferred=False)
         db.compact(keep=2)
 
         with pytest.raises(HistoryLost):

@@ -160,7 +160,7 @@ class TestAppending:
             pipelines.append_changes(spark, str(file), out, table="games")
         with pytest.raises(UsageError, match="holds changes, not current"):
             PartFolder(out, "current").newest()
-        with PartFolder(out, "changes").writing(), pytest.raises(DatabaseBusy):
+        with PartFolder(out, "changes").lock(), pytest.raises(DatabaseBusy):
             pipelines.append_changes(spark, str(file), out)
 
     def test_fields_that_a_schema_was_not_inferred_with_are_an_error_and_not_left_out(

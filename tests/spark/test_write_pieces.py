@@ -41,7 +41,7 @@ from reactdb.spark.row_documents import DocumentMaker  # noqa: E402
 from reactdb.spark.staging import Part, PartWriter, pages  # noqa: E402
 from reactdb.spark.write import BatchWriter, StreamWriter  # noqa: E402
 from reactdb.spark.write_options import local_path  # noqa: E402
-from reactdb.store.epochs import epochs  # noqa: E402
+from reactdb.store.epochs import read_epochs  # noqa: E402
 from tests.support.hooks import REVISIONS, revision  # noqa: E402
 from tests.support.inspection import documents as games  # noqa: E402
 from tests.support.processes import run_python  # noqa: E402
@@ -652,7 +652,7 @@ class TestHandles:
 
     def epochs(self, path: Path) -> int:
         with reactdb.connect(path, read_only=True) as db, session_of(db).read() as snapshot:
-            return len(epochs(snapshot.connection))
+            return len(read_epochs(snapshot.connection))
 
     def test_the_batches_of_a_stream_are_one_epoch(self, path: Path):
         for number in range(5):
@@ -681,7 +681,7 @@ class TestHandles:
         assert {} == handles._idle
 
     def test_two_commits_at_once_have_a_handle_each(self, path: Path):
-        with handles.lingering(str(path)) as one, handles.lingering(str(path)) as other:
+        with handles.open_lingering(str(path)) as one, handles.open_lingering(str(path)) as other:
             assert one is not other
 
         assert 1 == len(handles._idle)

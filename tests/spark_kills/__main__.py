@@ -20,8 +20,8 @@ def problems(outcome: Outcome) -> list[str]:
     ]
     if hashes["replica"] != hashes["source, documents"]:
         found.append(f"the replica has {hashes['replica']}, the source {hashes['source, documents']}")
-    if outcome.staged:
-        found.append(f"staged files were left: {outcome.staged}")
+    if outcome.stage:
+        found.append(f"staged files were left: {outcome.stage}")
     return found
 
 

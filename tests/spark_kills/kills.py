@@ -53,7 +53,7 @@ class Outcome:
     batches: dict[str, int] = field(default_factory=dict)
     orphans: int = 0
     empty_orphans: int = 0
-    staged: list[str] = field(default_factory=list)
+    stage: list[str] = field(default_factory=list)
     moments: list[tuple[str, float, bool]] = field(default_factory=list)
 
 
@@ -108,7 +108,7 @@ def run(
     orphans = [file for file in (folder / "parquet").glob("*.parquet") if file not in known]
     outcome.orphans = len(orphans)
     outcome.empty_orphans = sum(not file.stat().st_size for file in orphans)
-    outcome.staged = [str(file) for file in folder.rglob("*.part")]
+    outcome.stage = [str(file) for file in folder.rglob("*.part")]
     return outcome
 
 

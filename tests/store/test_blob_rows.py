@@ -18,7 +18,7 @@ from reactdb.store.blobs import (
     give_up_blob,
     remove_unused,
 )
-from reactdb.values.blob import Blob, blobs_in, may_have_blobs, which_may_have_blobs
+from reactdb.values.blob import Blob, blobs_in, filter_blob_candidates, may_have_blobs
 from reactdb.values.codec import encode
 
 
@@ -60,7 +60,7 @@ def test_bodies_that_may_have_blobs_are_found():
     documents = [{"id": 1}, {"id": 2, "a": [{"b": blob}]}, {"id": 3, "x": b"\xc7"}, {"id": blob}]
     bodies = [encode(document) for document in documents]
 
-    assert [1, 3] == which_may_have_blobs(bodies)
+    assert [1, 3] == filter_blob_candidates(bodies)
     assert [False, True, False, True] == [may_have_blobs(body) for body in bodies]
     assert [[], [blob], [], [blob]] == [blobs_in(body) for body in bodies]
 

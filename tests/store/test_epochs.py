@@ -246,18 +246,18 @@ def test_a_position_of_spark_in_a_removed_epoch_is_lost_and_not_of_another_histo
     with reactdb.connect(path, durability="soft") as db:
         db.table_create("games").insert({"id": 0})
     options = reach.options_of(str(path))
-    (before,) = reach.look(options)
+    (before,) = reach.read_reaches(options)
     position = positions.Position(before.database, before.position.epoch, 0, before.position.seq)
     for n in range(1, 4):
         with reactdb.connect(path, durability="soft") as db:
             db.table("games").insert({"id": n})
             oldest = db.compact(keep=0)["oldest"]
-    (now,) = reach.look(options)
+    (now,) = reach.read_reaches(options)
 
     assert before.position.epoch not in [epoch.name for epoch in now.history]
     with pytest.raises(reactdb.HistoryLost):
         reach.check_has(now, before.position)
-    with exports.opened(str(path)) as engine, engine.snapshot() as snapshot:
+    with exports.open_to_read(str(path)) as engine, engine.snapshot() as snapshot:
         with pytest.raises(reactdb.HistoryLost):
             positions.check(engine, snapshot, position, position.seq)
         assert oldest == positions.check(engine, snapshot, position, position.seq, fail_on_data_loss=False)

@@ -119,7 +119,7 @@ def test_another_process_that_empties_the_log_into_the_file_is_no_damage(db: Any
         other.table("games").insert({"id": "of the other"})
         writer = session_of(other).engine.writer
         before = Path(db.path).stat().st_mtime_ns
-        assert writer.in_turn(writer.checkpoints.run)
+        assert writer.run_in_turn(writer.checkpoints.run)
         assert before != Path(db.path).stat().st_mtime_ns
 
     games.insert({"id": "a"})

@@ -95,8 +95,8 @@ class TestNetworkFileSystems:
 
     @pytest.mark.skipif(not os.path.exists("/proc/self/mountinfo"), reason="no table of mounts here")
     def test_the_machines_own_table_can_be_read(self):
-        assert "proc" == locks.file_system("/proc/version")
-        assert locks.file_system("/proc/nowhere/at-all") == ""
+        assert "proc" == locks.read_file_system("/proc/version")
+        assert locks.read_file_system("/proc/nowhere/at-all") == ""
 
     @pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="no file system in memory here")
     @pytest.mark.parametrize("read_only", [False, True])

@@ -164,9 +164,9 @@ def test_what_a_write_hook_writes_there_is_seen_by_nobody(path: Path):
             (one["id"], one["revision"], one["is_deleted"]) for one in journal_of(db).order_by("id").run()
         ]
         head = db.seq
-    with exports.opened(str(path)) as engine, engine.snapshot() as snapshot:
+    with exports.open_to_read(str(path)) as engine, engine.snapshot() as snapshot:
         page, position = exports.changes(snapshot, 0, head, with_old=True)
-        assert () == exports.tables_named(snapshot, "journal")
+        assert () == exports.find_table_ids(snapshot, "journal")
     assert page is not None
     assert ([4, 6, 8, 10], head) == (list(page.seqs), position)
     for command in (["tail", "--json"], ["inspect"], ["export", "games"], ["top", "--count", "1"]):
@@ -183,10 +183,10 @@ def test_pages_for_bulk_readers_leave_it_out(path: Path):
             games.insert({"id": number})
             notes.insert({"id": number})
         head = db.seq
-    with exports.opened(str(path)) as engine, engine.snapshot() as snapshot:
+    with exports.open_to_read(str(path)) as engine, engine.snapshot() as snapshot:
         page, position = exports.changes(snapshot, 0, head, with_old=True)
         nothing, _ = exports.changes(snapshot, 0, 2, with_old=False)
-        assert () == exports.tables_named(snapshot, "notes")
+        assert () == exports.find_table_ids(snapshot, "notes")
 
     assert page is not None
     assert ([3, 5, 7, 9, 11], head) == (list(page.seqs), position)

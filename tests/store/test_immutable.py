@@ -263,7 +263,7 @@ class TestDecision:
     """What `why_not_immutable` and the guard say of files as they can be found."""
 
     def test_a_file_that_was_closed_can_be_read(self, folder: Path):
-        assert "" == immutable.why_not_immutable(str(fill(folder / "a.db")))
+        assert "" == immutable.check_immutable(str(fill(folder / "a.db")))
 
     @pytest.mark.parametrize(
         ("suffix", "content", "words"),
@@ -277,7 +277,7 @@ class TestDecision:
     def test_what_lies_beside_it_counts(self, folder: Path, suffix: str, content: bytes, words: str):
         path = fill(folder / "a.db")
         Path(f"{path}{suffix}").write_bytes(content)
-        reason = immutable.why_not_immutable(str(path))
+        reason = immutable.check_immutable(str(path))
 
         assert words in reason if words else "" == reason
 
@@ -295,7 +295,7 @@ class TestDecision:
             assert "open" == process.stdout.readline().strip()
             with open(path, "rb"):
                 # As SQLite's connection does, it has a descriptor of the file.
-                reason = immutable.why_not_immutable(str(path))
+                reason = immutable.check_immutable(str(path))
             assert reason.startswith(f"process {process.pid} has it open")
         finally:
             process.communicate("\n", timeout=30)

@@ -49,9 +49,9 @@ def test_what_is_ones_own_is_renewed_when_half_of_the_time_is_gone_and_not_befor
     held = lease(holder="a", fence=2)
 
     assert [held] == step([held], now_ms=499)
-    assert [held.changed(until_ms=1_500)] == step([held], now_ms=500)
+    assert [held.copy_with(until_ms=1_500)] == step([held], now_ms=500)
     # Nobody has taken it meanwhile.
-    assert [held.changed(until_ms=6_000)] == step([held], now_ms=5_000)
+    assert [held.copy_with(until_ms=6_000)] == step([held], now_ms=5_000)
 
 
 def test_who_has_two_fewer_wishes_for_one_and_no_more():

@@ -120,7 +120,7 @@ class TestAFileWithTwoNames:
             lambda path: list(examine(str(path))),
             lambda path: measure(str(path)),
             lambda path: Salvage(str(path)),
-            lambda path: exports.opened(str(path), busy_timeout_s=1.0, allow_network=False).__enter__(),
+            lambda path: exports.open_to_read(str(path), busy_timeout_s=1.0, allow_network=False).__enter__(),
             lambda path: reactdb.delete_database(path),
         ],
         ids=["write", "read", "engine", "doctor", "inspect", "salvage", "Spark", "remove"],

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb.errors import CorruptDatabase
 from reactdb.session import session_of
-from reactdb.store.newest import count_newest, count_range, newest_by_key, newest_by_seq, newest_of
+from reactdb.store.newest import (
+    count_newest,
+    count_range,
+    read_newest_by_key,
+    read_newest_by_seq,
+    read_newest_of_keys,
+)
 from reactdb.values import collation
 from tests.support.scaling import examples
 
@@ -27,22 +33,22 @@ def test_the_newest_entries_are_read_in_both_orders_and_survive_compaction():
         for _ in range(2):
             with session_of(db).read() as snapshot:
                 tables = [session_of(db).info("one"), session_of(db).info("two")]
-                by_key = newest_by_key(snapshot, tables[0])
+                by_key = read_newest_by_key(snapshot, tables[0])
                 assert [(change.key, change.new_val["n"]) for change in by_key] == [("a", 2), ("c", 1)]
                 assert [
-                    change.key for change in newest_by_key(snapshot, tables[0], reverse=True, limit=1)
+                    change.key for change in read_newest_by_key(snapshot, tables[0], reverse=True, limit=1)
                 ] == ["c"]
                 bound = collation.key_bytes("b")
-                assert [change.key for change in newest_by_key(snapshot, tables[0], bound)] == ["c"]
+                assert [change.key for change in read_newest_by_key(snapshot, tables[0], bound)] == ["c"]
                 assert count_range(snapshot, tables[0], b"", bound) == 1
-                every = newest_by_seq(snapshot, tables, 0, snapshot.seq)
+                every = read_newest_by_seq(snapshot, tables, 0, snapshot.seq)
                 assert [change.key for change in every] == ["c", "x", "a"]
                 seqs = [change.seq for change in every]
                 assert seqs == sorted(seqs)
-                assert [change.key for change in newest_by_seq(snapshot, tables, seqs[0], seqs[2] - 1)] == [
-                    "x"
-                ]
-                down = newest_by_seq(snapshot, tables[:1], 0, snapshot.seq, reverse=True)
+                assert [
+                    change.key for change in read_newest_by_seq(snapshot, tables, seqs[0], seqs[2] - 1)
+                ] == ["x"]
+                down = read_newest_by_seq(snapshot, tables[:1], 0, snapshot.seq, reverse=True)
                 assert [change.key for change in down] == ["a", "c"]
                 assert count_newest(snapshot, tables, seqs[0], snapshot.seq) == 2
             db.compact(0)
@@ -76,7 +82,7 @@ def test_any_part_in_either_order_is_that_of_the_whole_also_below_the_low_water_
             with session_of(db).read() as snapshot:
                 assert count_newest(snapshot, tables, since, until) == len({one[2] for one in inside})
                 for reverse in (False, True):
-                    found = newest_by_seq(snapshot, tables, since, until, reverse=reverse, limit=limit)
+                    found = read_newest_by_seq(snapshot, tables, since, until, reverse=reverse, limit=limit)
                     ordered = inside[::-1] if reverse else inside
                     ordered = ordered if limit < 0 else ordered[:limit]
                     assert [(change.seq, change.table, change.key) for change in found] == ordered
@@ -91,11 +97,11 @@ def test_the_newest_entries_of_many_keys_are_those_that_there_are():
         one.get(6).delete()
         keys = [collation.key_bytes(number) for number in reversed(range(350))]
         with session_of(db).read() as snapshot:
-            found = newest_of(snapshot, session_of(db).info("one"), keys)
+            found = read_newest_of_keys(snapshot, session_of(db).info("one"), keys)
             assert {change.key for change in found.values()} == set(range(0, 350, 2)) - {6}
             assert all(change.key_bytes == key for key, change in found.items())
             assert found[collation.key_bytes(4)].new_val == {"id": 4, "n": 1}
-            assert newest_of(snapshot, session_of(db).info("one"), []) == {}
+            assert read_newest_of_keys(snapshot, session_of(db).info("one"), []) == {}
 
 
 def test_an_entry_that_is_missing_is_damage_and_no_answer(path: str):
@@ -111,4 +117,4 @@ def test_an_entry_that_is_missing_is_damage_and_no_answer(path: str):
         session_of(db).read() as snapshot,
         pytest.raises(CorruptDatabase, match=f"entry {seq}"),
     ):
-        newest_of(snapshot, session_of(db).info("one"), [collation.key_bytes("a")])
+        read_newest_of_keys(snapshot, session_of(db).info("one"), [collation.key_bytes("a")])

@@ -75,7 +75,7 @@ def document_bodies(path: str, seq: int | None = None) -> list[list[bytes]]:
     """Of each page."""
     found = []
     start: bytes | None = b""
-    with exports.opened(path) as engine:
+    with exports.open_to_read(path) as engine:
         while start is not None:
             with engine.snapshot() as snapshot:
                 table = snapshot.table("games")
@@ -103,8 +103,8 @@ def test_a_page_of_changes_ends_with_the_one_that_fills_it(large, is_of_table):
     """The documents before count as well."""
     path, _ = large
     seqs: list[int] = []
-    with exports.opened(path) as engine, engine.snapshot() as snapshot:
-        ids = exports.tables_named(snapshot, "games") if is_of_table else None
+    with exports.open_to_read(path) as engine, engine.snapshot() as snapshot:
+        ids = exports.find_table_ids(snapshot, "games") if is_of_table else None
         position, head = 0, snapshot.seq
         while position < head:
             page, position = exports.changes(snapshot, position, head, table_ids=ids, with_old=True)

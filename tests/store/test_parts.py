@@ -66,12 +66,12 @@ class Failing:
 
     def __init__(self, at: int, error: Exception, *, after: bool) -> None:
         self.left, self.error, self.after = at, error, after
-        self.struck = ""
+        self.find_order = ""
 
     def __call__(self, real: Callable[..., Any], *arguments: Any) -> Any:
         self.left -= 1
         if self.left == 0:
-            self.struck = arguments[0]
+            self.find_order = arguments[0]
         if self.left == 0 and not self.after:
             raise self.error
         found = real(*arguments)
@@ -130,7 +130,7 @@ def fails_inside(db: reactdb.Database, step: int, write: Write, *, after: bool) 
     if failing.left > 0:
         return False
     # Released, it is done, whatever comes after that; and done, it is flushed again after Ctrl-C.
-    is_done = is_done or (after and failing.struck.startswith("RELEASE"))
+    is_done = is_done or (after and failing.find_order.startswith("RELEASE"))
     assert (content(db) == before) is not is_done
     db.table("plain").insert({"id": "after"})
     assert db.table("plain").count().run() >= 1

@@ -415,14 +415,14 @@ class TestReaders:
             readers = session_of(db).engine.readers
             assert {"id": 1} == games.get(1).run()
             assert 1 == len(readers.idle)
-            assert readers.rest(time.monotonic() + PATIENCE_S)
+            assert readers.pause(time.monotonic() + PATIENCE_S)
             found: list[Any] = []
             reading = threading.Thread(target=lambda: found.append(games.get(1).run()))
             reading.start()
             # Where it is let through, it is done in a moment; the gate holds it for as long as it stays shut.
             reading.join(0.2)
             before = list(found)
-            readers.go_on()
+            readers.resume()
             reading.join(PATIENCE_S)
 
             assert ([], [{"id": 1}]) == (before, found)
@@ -433,10 +433,10 @@ class TestReaders:
             games.insert({"id": 1})
             engine = session_of(db).engine
             with engine.snapshot():
-                assert not engine.readers.rest(time.monotonic())
+                assert not engine.readers.pause(time.monotonic())
                 assert {"id": 1} == games.get(1).run()
-            assert engine.readers.rest(time.monotonic())
-            engine.readers.go_on()
+            assert engine.readers.pause(time.monotonic())
+            engine.readers.resume()
 
 
 MULTIPROCESSING = """
@@ -781,5 +781,5 @@ def test_after_writers_are_killed_the_feeds_have_everything_and_the_log_shrinks(
             assert {f"{life}-{n}" for n in range(1, last + 1)} <= found
             assert f"{life}-{last + 2}" not in found
         writer = session_of(db).engine.writer
-        assert writer.in_turn(writer.checkpoints.run)
+        assert writer.run_in_turn(writer.checkpoints.run)
         assert os.stat(f"{path}-wal").st_size < 64 * 1024

@@ -57,7 +57,7 @@ class TestHowMuch:
             found = history(db)
             # Between two looks there may be 500 changes more.
             assert LEAST - 20_000 <= found["bytes"] <= LEAST + 550 * 1_060
-            sizes.append(room.used_bytes(session_of(db).engine.writer.connection))
+            sizes.append(room.measure_used_bytes(session_of(db).engine.writer.connection))
         assert sizes[-1] <= 1.2 * sizes[0]
         assert [3_990 + n for n in range(10)] == sorted(document["n"] for document in games)
         with pytest.raises(reactdb.HistoryLost):
@@ -83,7 +83,7 @@ class TestHowMuch:
             history(db)["bytes"]
             < 2_000_000
             < 4_000_000
-            < room.used_bytes(session_of(db).engine.writer.connection) + 4_000_000
+            < room.measure_used_bytes(session_of(db).engine.writer.connection) + 4_000_000
         )
         assert 0 < db.stats()["oldest"]
 
@@ -239,7 +239,7 @@ class TestSteps:
         step = retention.compact_step
 
         def noted(connection: Any, target: int, most: int) -> Any:
-            low = retention.low_water(connection)
+            low = retention.read_low_water(connection)
             more, removed = step(connection, target, most)
             made.append((removed.oldest - low, removed.entries))
             return more, removed

@@ -209,7 +209,7 @@ for n in range(10):
         if n % 3 != 2:
             games.insert({"from": sys.argv[2]})
             writer = db._session.engine.writer
-            writer.in_turn(writer.checkpoints.run)
+            writer.run_in_turn(writer.checkpoints.run)
         if n == 4:
             db.compact(keep=100_000, vacuum=True)
 """
@@ -284,7 +284,7 @@ def test_a_checkpoint_touches_no_other_file(db):
     before = path.read_bytes()
     writer = session_of(db).engine.writer
 
-    assert not writer.in_turn(writer.checkpoints.run)
+    assert not writer.run_in_turn(writer.checkpoints.run)
     assert before == path.read_bytes()
 
 
@@ -315,7 +315,7 @@ def test_who_looked_at_the_file_before_it_was_opened_is_the_first_that_reads(pat
 def test_who_looked_at_another_file_before_it_was_opened_does_not_read(path, monkeypatch):
     reactdb.connect(path).close()
     # As if the file had been replaced between the look and the opening.
-    monkeypatch.setattr("reactdb.store.file.opening.identity_of", lambda path: (0, 0))
+    monkeypatch.setattr("reactdb.store.file.open_checks.read_identity", lambda path: (0, 0))
     with reactdb.connect(path) as db:
         assert not session_of(db).engine.readers.idle
         assert [] == db.table_list()

@@ -89,7 +89,7 @@ def test_the_log_is_emptied_where_nobody_is_in_the_way(path, monkeypatch):
         assert wal_bytes(path) > 5 * MIB
         writer = writer_of(db)
 
-        assert writer.in_turn(writer.checkpoints.run)
+        assert writer.run_in_turn(writer.checkpoints.run)
         assert wal_bytes(path) < 64 * 1024
         assert 5000 == db.table("games").count().run()
 
@@ -229,7 +229,7 @@ def test_a_feed_that_begins_while_the_log_is_being_emptied_does_not_keep_it(path
         before_the_first_copy(monkeypatch, begin)
         writer = writer_of(db)
 
-        assert writer.in_turn(writer.checkpoints.run)
+        assert writer.run_in_turn(writer.checkpoints.run)
         assert wal_bytes(path) < 64 * 1024
         assert 599 == sum("new_val" in cursors[0].next(timeout=20) for _ in range(599))
         cursors[0].close()
@@ -248,7 +248,7 @@ def test_a_read_of_this_process_that_began_during_a_checkpoint_is_not_taken_for_
         )
         writer = writer_of(db)
 
-        assert not writer.in_turn(writer.checkpoints.run)
+        assert not writer.run_in_turn(writer.checkpoints.run)
         assert "a read of this process that began" in db.stats()["checkpoint"]["error"]
 
 
@@ -268,7 +268,7 @@ def test_reads_that_follow_each_other_without_a_gap_do_not_keep_the_log(path, is
         assert 201 == reading.enter_context(engine.snapshot()).seq
         # That one does not see this, and so keeps it in the log.
         fill(db, 200)
-        emptying, outcome = started(lambda: writer.in_turn(writer.checkpoints.run))
+        emptying, outcome = started(lambda: writer.run_in_turn(writer.checkpoints.run))
         wait_until(lambda: engine.readers.is_resting)
         next_read, found = started(other.table("games").count().run)
         reading.close()
@@ -399,7 +399,7 @@ def test_another_writer_can_write_while_a_reader_keeps_the_log_from_being_emptie
         try:
             assert is_looking.wait(30)
             began = time.monotonic()
-            assert not writer.in_turn(writer.checkpoints.run)
+            assert not writer.run_in_turn(writer.checkpoints.run)
             ended = time.monotonic()
         finally:
             done.set()
@@ -420,10 +420,10 @@ def test_without_the_write_lock_nothing_is_copied(path, reader, monkeypatch):
         reader.execute("BEGIN IMMEDIATE")
         before = os.stat(path).st_size
 
-        assert not writer.in_turn(writer.checkpoints.run)
+        assert not writer.run_in_turn(writer.checkpoints.run)
         assert before == os.stat(path).st_size
         reader.execute("ROLLBACK")
-        assert writer.in_turn(writer.checkpoints.run)
+        assert writer.run_in_turn(writer.checkpoints.run)
         assert os.stat(path).st_size > before + MIB
 
 
@@ -452,7 +452,7 @@ def test_while_the_log_is_copied_nobody_can_write(path, reader, monkeypatch):
             return copier
 
         monkeypatch.setattr(writer.engine, "connect", connect_copier)
-        assert writer.in_turn(writer.checkpoints.run)
+        assert writer.run_in_turn(writer.checkpoints.run)
 
     assert ["PRAGMA wal_checkpoint(PASSIVE)"] == seen
     assert ["database is locked"] == refused
@@ -464,7 +464,7 @@ def test_after_a_checkpoint_writes_wait_for_others_as_long_as_before(path, reade
         db.table_create("games")
         fill(db, 10)
         writer = writer_of(db)
-        assert writer.in_turn(writer.checkpoints.run)
+        assert writer.run_in_turn(writer.checkpoints.run)
         reader.execute("BEGIN IMMEDIATE")
         started = time.monotonic()
 
@@ -486,10 +486,10 @@ def test_a_checkpoint_waits_for_the_lock_its_own_time_whatever_the_last_write_wa
         reader.execute("BEGIN IMMEDIATE")
         started = time.monotonic()
 
-        assert not writer.in_turn(writer.checkpoints.run)
+        assert not writer.run_in_turn(writer.checkpoints.run)
         assert time.monotonic() - started < 30
         reader.execute("ROLLBACK")
-        assert writer.in_turn(writer.checkpoints.run)
+        assert writer.run_in_turn(writer.checkpoints.run)
         assert not writer.flushes.is_doubtful
 
 

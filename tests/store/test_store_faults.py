@@ -115,7 +115,7 @@ class TestPages:
     @pytest.fixture
     def many(self, games, monkeypatch):
         """1,000 documents of three index values, read in pages that are much smaller."""
-        monkeypatch.setattr("reactdb.access.PAGE_PLACES", 2)
+        monkeypatch.setattr("reactdb.documents.access_path.PAGE_PLACES", 2)
         games.index_create("a")
         games.index_create("tags", multi=True)
         games.insert([{"id": n, "a": n // 400, "tags": ["x", "x", str(n % 2)]} for n in range(1000)])

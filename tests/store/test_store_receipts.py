@@ -10,7 +10,7 @@ import pytest
 import reactdb
 from reactdb.errors import CorruptDatabase
 from reactdb.session import session_of
-from reactdb.store.positions import give_receipt, last_receipt
+from reactdb.store.positions import give_receipt, read_last_receipt
 from reactdb.store.tools import doctor
 from tests.support.kept_files import kept, unpack
 
@@ -23,7 +23,7 @@ def take_in(db: Any, number: int, documents: list[dict[str, Any]]) -> None:
 
 def last(db: Any) -> int | None:
     with session_of(db).read() as snapshot:
-        return last_receipt(snapshot.connection, "sender")
+        return read_last_receipt(snapshot.connection, "sender")
 
 
 def test_a_sender_that_never_sent_has_no_receipt(db: Any):

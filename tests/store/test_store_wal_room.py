@@ -49,11 +49,11 @@ def insert(db: reactdb.Database, count: int, **options: Any) -> None:
 def test_a_log_that_begins_anew_keeps_its_room_and_is_still_emptied_whenever_it_is_full(path):
     with reactdb.connect(path, durability="soft") as db:
         db.table_create("games")
-        generations, most, least_used = [wal_room.generation(str(path))], 0, 1 << 40
+        generations, most, least_used = [wal_room.read_generation(str(path))], 0, 1 << 40
         for n in range(400):
             insert(db, 1)
             most = max(most, wal_bytes(path))
-            now = wal_room.generation(str(path))
+            now = wal_room.read_generation(str(path))
             if now != generations[-1]:
                 generations.append(now)
                 least_used = min(least_used, used_bytes(path))
@@ -145,7 +145,7 @@ def test_who_asks_for_a_checkpoint_gets_the_room_back(path):
         writer = session_of(db).engine.writer
         assert writer is not None
 
-        assert writer.in_turn(writer.checkpoints.run)
+        assert writer.run_in_turn(writer.checkpoints.run)
         assert wal_bytes(path) < 4 * FRAME_BYTES
         insert(db, 150)
         assert FULL_BYTES == wal_bytes(path)
@@ -158,7 +158,9 @@ def test_a_full_disk_gets_the_room_back(path):
         writer = session_of(db).engine.writer
         assert writer is not None
 
-        writer.in_turn(lambda: writer.checkpoints.after_failure(reactdb.errors.DiskFull("insert: no room")))
+        writer.run_in_turn(
+            lambda: writer.checkpoints.after_failure(reactdb.errors.DiskFull("insert: no room"))
+        )
         assert wal_bytes(path) < 4 * FRAME_BYTES
 
 
@@ -175,7 +177,7 @@ def test_room_that_is_kept_does_not_count_towards_the_limit(path, monkeypatch):
         insert(db, 5)
         writer = session_of(db).engine.writer
         assert writer is not None
-        assert not writer.in_turn(writer.checkpoints.run)
+        assert not writer.run_in_turn(writer.checkpoints.run)
 
         insert(db, 5)
         assert not db.stats()["checkpoint"]["is_refusing_writes"]

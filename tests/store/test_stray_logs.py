@@ -67,7 +67,7 @@ def when_due(db: Any, patch: pytest.MonkeyPatch) -> None:
 
 def when_asked_for(db: Any, patch: pytest.MonkeyPatch) -> None:
     writer = session_of(db).engine.writer
-    assert writer.in_turn(writer.checkpoints.run)
+    assert writer.run_in_turn(writer.checkpoints.run)
 
 
 def when_nothing_could_be_written_over(db: Any, patch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def when_nothing_could_be_written_over(db: Any, patch: pytest.MonkeyPatch) -> No
     writer = session_of(db).engine.writer
     with patch.context() as inner:
         inner.setattr(schema, "name_log", fail)
-        writer.in_turn(writer.checkpoints.run)
+        writer.run_in_turn(writer.checkpoints.run)
 
 
 def by_vacuum(db: Any, patch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def by_another_process(db: Any, patch: pytest.MonkeyPatch) -> None:
     other = another_engine(db)
     writer = session_of(other).engine.writer
     assert writer is not None
-    assert writer.in_turn(writer.checkpoints.run)
+    assert writer.run_in_turn(writer.checkpoints.run)
     other.close()
 
 
@@ -124,7 +124,7 @@ def by_a_write_in_the_middle_of_another_process_s_checkpoint(db: Any, patch: pyt
 
     with patch.context() as inner:
         inner.setattr(checkpoints.Checkpoints, "_begin_log_anew", too_late)
-        writer.in_turn(writer.checkpoints.run)
+        writer.run_in_turn(writer.checkpoints.run)
     other.close()
 
 
@@ -133,8 +133,8 @@ def after_a_reader_was_in_the_way(db: Any, patch: pytest.MonkeyPatch) -> None:
     with session_of(db).engine.snapshot() as snapshot:
         snapshot.connection.execute("SELECT count(*) FROM log").fetchone()
         db.table("games").insert({"id": "meanwhile"})
-        assert not writer.in_turn(writer.checkpoints.run)
-    assert writer.in_turn(writer.checkpoints.run)
+        assert not writer.run_in_turn(writer.checkpoints.run)
+    assert writer.run_in_turn(writer.checkpoints.run)
 
 
 ALONE = [
@@ -172,7 +172,7 @@ def test_the_first_commit_of_a_log_that_was_begun_anew_names_its_database(
 
     assert before != stray_salts(db.path)
     assert names(db.path, session_of(db).engine.database_id)
-    assert session_of(db).engine.database_id == wal_check.id_named(f"{db.path}-wal")
+    assert session_of(db).engine.database_id == wal_check.read_id_of_log(f"{db.path}-wal")
 
 
 def test_the_first_commit_of_a_new_file_and_of_one_that_was_opened_again_names_it(path):
@@ -188,10 +188,10 @@ def test_a_log_that_another_program_began_anew_names_the_database_after_our_next
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.execute("CREATE TABLE other (number)")
     connection.execute("DROP TABLE other")
-    assert wal_check.id_named(f"{db.path}-wal") is None
+    assert wal_check.read_id_of_log(f"{db.path}-wal") is None
     db.table("games").insert({"id": "next"})
 
-    assert session_of(db).engine.database_id == wal_check.id_named(f"{db.path}-wal")
+    assert session_of(db).engine.database_id == wal_check.read_id_of_log(f"{db.path}-wal")
     connection.close()
 
 
@@ -270,7 +270,7 @@ def test_a_log_that_names_no_database_is_judged_by_what_is_read_through_it(tmp_p
     """As versions of reactdb left it that did not name it. Beside its own file it is as good as any."""
     monkeypatch.setattr(schema, "name_log", lambda connection: None)
     mine = make(tmp_path, "mine", when_asked_for, monkeypatch, has_log=True)
-    assert wal_check.id_named(f"{mine}-wal") is None
+    assert wal_check.read_id_of_log(f"{mine}-wal") is None
 
     with reactdb.connect(mine) as db:
         assert [True] * 100 == [one["seen"] for one in db.table("games")]
@@ -282,7 +282,7 @@ def test_a_document_or_a_key_that_looks_like_the_row_names_no_database(path):
         games = db.table_create("games")
         writer = session_of(db).engine.writer
         assert writer is not None
-        writer.in_turn(writer.checkpoints.run)
+        writer.run_in_turn(writer.checkpoints.run)
         games.insert([{"id": row.decode() + str(n), "data": row * 20} for n in range(50)])
         shutil.copy(path, path.with_name("b.db"))
         shutil.copy(f"{path}-wal", path.with_name("b.db-wal"))
@@ -293,8 +293,8 @@ def test_a_document_or_a_key_that_looks_like_the_row_names_no_database(path):
 @pytest.mark.parametrize("size", [0, 10, HEADER_BYTES, HEADER_BYTES + 100, HEADER_BYTES + FRAME_BYTES])
 def test_what_is_no_log_names_no_database(path, size):
     Path(f"{path}-wal").write_bytes(b"\x37\x7f\x06\x82".ljust(size, b"\xff")[:size])
-    assert wal_check.id_named(f"{path}-wal") is None
-    assert wal_check.id_named(f"{path}-missing") is None
+    assert wal_check.read_id_of_log(f"{path}-wal") is None
+    assert wal_check.read_id_of_log(f"{path}-missing") is None
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ path, size = sys.argv[1], sys.argv[2]
 db = reactdb.connect(path, durability=sys.argv[3])
 games = db.table_create("games")
 writer = db._session.engine.writer
-assert writer.in_turn(writer.checkpoints.run)
+assert writer.run_in_turn(writer.checkpoints.run)
 acknowledged = []
 for n in range(20):
     games.insert({"id": n, "text": "x" * 2000})
@@ -362,7 +362,7 @@ def test_a_checkpoint_copies_nothing_of_a_log_that_was_cut_off(db):
     before = Path(db.path).read_bytes()
     writer = session_of(db).engine.writer
 
-    assert not writer.in_turn(writer.checkpoints.run)
+    assert not writer.run_in_turn(writer.checkpoints.run)
     assert before == Path(db.path).read_bytes()
     with pytest.raises(reactdb.errors.StorageMoved, match="was cut off"):
         db.table("games").insert({"id": "new"})
@@ -389,7 +389,7 @@ def test_a_log_that_was_written_over_with_another_one_is_not_copied_into_the_fil
     before = Path(db.path).read_bytes()
     writer = session_of(db).engine.writer
 
-    assert not writer.in_turn(writer.checkpoints.run)
+    assert not writer.run_in_turn(writer.checkpoints.run)
     with pytest.raises(reactdb.errors.StorageMoved, match="has the content of another"):
         db.table("games").insert({"id": "new"})
     db.close()

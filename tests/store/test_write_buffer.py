@@ -442,7 +442,7 @@ def strikes(work: Callable[[], object], at: int) -> bool:
         nonlocal left
         if frame.f_code.co_filename != transaction.__file__ and frame.f_code is not Writer.flush.__code__:
             return None
-        if event == "line" and frame.f_code.co_name not in ("_take_back", "_end", "forget_after"):
+        if event == "line" and frame.f_code.co_name not in ("_take_back", "_end", "drop_changes_after"):
             left -= 1
             if left == 0:
                 raise Struck

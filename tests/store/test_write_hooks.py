@@ -12,6 +12,7 @@ import pytest
 import reactdb
 from reactdb import row
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
+from reactdb.documents.write import Policy, Write
 from reactdb.errors import HookNotFound, UsageError
 from reactdb.query import Query
 from reactdb.session import session_of
@@ -20,7 +21,6 @@ from reactdb.store.tools import doctor
 from reactdb.store.transaction import LARGE_BYTES, WriteTransaction
 from reactdb.values import codec, collation
 from reactdb.values.blob import Blob
-from reactdb.writing import Policy, Write
 from tests.support.hooks import (
     JOURNAL,
     JOURNALLED,
@@ -563,7 +563,7 @@ class TestWritingBeside:
     def test_the_hook_reads_what_it_wrote(self, db):
         def count(draft: Draft) -> Derived:
             totals = draft.beside("totals")
-            stored = draft.stored(totals, collation.key_bytes("all"))
+            stored = draft.read_document(totals, collation.key_bytes("all"))
             number = 1 if stored is None else codec.decode(stored)["number"] + 1
             total = codec.encode({"id": "all", "number": number})
             return Derived(b"%d" % number, [(totals, collation.key_bytes("all"), total)])

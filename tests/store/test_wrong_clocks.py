@@ -193,7 +193,7 @@ class TestLeases:
             fence=1,
             until_ms=self.NOW_MS + 73 * 365 * DAY_MS,
             lease_ms=self.LEASE_MS,
-        ).changed(**changes)
+        ).copy_with(**changes)
 
     def next_of(self, lease: Lease, worker: str) -> list[Lease]:
         return list(next_leases([lease], worker, self.NOW_MS, self.LEASE_MS, lambda _: False))
@@ -203,7 +203,7 @@ class TestLeases:
         (renewed,) = self.next_of(self.lease(holder="me"), "me")
 
         assert self.NOW_MS + self.LEASE_MS == renewed.until_ms
-        assert not renewed.is_half_gone(self.NOW_MS)
+        assert not renewed.is_renewal_due(self.NOW_MS)
 
     def test_one_that_was_given_up_for_somebody_who_is_gone_is_free(self):
         (taken,) = self.next_of(self.lease(wished_by="gone"), "me")
@@ -211,10 +211,10 @@ class TestLeases:
         assert "me" == taken.holder
 
     def test_one_that_was_given_up_just_now_still_waits_for_whoever_wished_for_it(self):
-        given_up = self.lease(holder="me", wished_by="other").given_up(self.NOW_MS)
+        given_up = self.lease(holder="me", wished_by="other").release(self.NOW_MS)
 
         assert [] == self.next_of(given_up, "third")
 
     def test_it_is_over_once_it_would_last_longer_than_any(self):
         assert self.lease(holder="other").is_over(self.NOW_MS)
-        assert not self.lease(holder="other").renewed(self.NOW_MS).is_over(self.NOW_MS)
+        assert not self.lease(holder="other").extend(self.NOW_MS).is_over(self.NOW_MS)

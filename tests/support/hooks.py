@@ -8,7 +8,7 @@ from reactdb.errors import UsageError
 from reactdb.query import Query
 from reactdb.session import live_table, session_of
 from reactdb.store.hooks import Derived, Draft, register_hook
-from reactdb.store.snapshot import all_changes
+from reactdb.store.snapshot import read_all_changes
 from reactdb.table import Table
 from reactdb.values import codec
 
@@ -44,7 +44,7 @@ def journalled(draft: Draft) -> Derived:
     derived = revisions(draft)
     journal = draft.beside(JOURNAL)
     # As CouchDB's dialect looks up the other branches of a document.
-    before = draft.stored(journal, draft.key_bytes)
+    before = draft.read_document(journal, draft.key_bytes)
     if before is not None and draft.old_meta not in (None, codec.decode(before)["revision"]):
         raise AssertionError(f"beside {draft.old_meta!r} is {codec.decode(before)}")
     kept = {"id": draft.key, "revision": derived.meta, "is_deleted": draft.kind == DELETE}
@@ -72,4 +72,4 @@ def journal_of(db: Database) -> Table:
 def whole_log(db: Database, since: int = 0) -> list[Change]:
     """The log with the changes of hidden tables, which `db.log` leaves out."""
     with session_of(db).read() as snapshot:
-        return list(all_changes(snapshot, since))
+        return list(read_all_changes(snapshot, since))

@@ -15,14 +15,14 @@ import pytest
 
 import reactdb
 from reactdb import InvalidOption, UnsupportedFeed, UsageError, desc, row
-from reactdb.batches import Batch, Batches, Clock
 from reactdb.change import HiddenTable
+from reactdb.durable.dead_letters import DEAD_LETTERS
+from reactdb.durable.partitions import PartitionReader, partition_of
+from reactdb.durable.worker import Batch, Batches, Clock
 from reactdb.errors import LeaseLost
 from reactdb.feeds.feed import Cursor
-from reactdb.partitions import PartitionReader, partition_of
 from reactdb.query import Query
 from reactdb.session import Session, session_of
-from reactdb.set_aside import DEAD_LETTERS
 from reactdb.store.leases import read_leases
 from reactdb.store.writer import Writer
 from reactdb.table import Table
@@ -192,7 +192,7 @@ class TestBatches:
         ]
 
     def test_what_does_not_match_is_passed_and_noted_now_and_then(self, db, orders, clock, monkeypatch):
-        monkeypatch.setattr("reactdb.batches.PASSED_CHANGES", 100)
+        monkeypatch.setattr("reactdb.durable.worker.PASSED_CHANGES", 100)
         worker = batches_of(db, clock, selection=orders.filter(row["n"] > 0))
         orders.insert([{"id": number, "n": 0} for number in range(150)])
 

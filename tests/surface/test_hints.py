@@ -11,8 +11,8 @@ import pytest
 
 import reactdb
 from reactdb import InvalidOption, asc, desc, literal, maxval, minval, r, row
+from reactdb.documents.hints import MOST_PLACES
 from reactdb.errors import QueryError
-from reactdb.hints import MOST_PLACES
 
 
 @pytest.fixture(autouse=True)
@@ -371,7 +371,7 @@ def test_the_past_has_hints(db: Any, events: Any) -> None:
 
 def test_a_hint_costs_nothing_once_it_was_said(events: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[Any] = []
-    monkeypatch.setattr("reactdb.hints.hints", lambda *arguments: looked.append(arguments) or [])
+    monkeypatch.setattr("reactdb.documents.hints.hints", lambda *arguments: looked.append(arguments) or [])
 
     for _ in range(100):
         events.filter(row["n"] == 5).run()
@@ -391,6 +391,6 @@ def test_a_hint_that_fails_does_not_fail_the_query(events: Any, monkeypatch: pyt
     def broken(*arguments: Any) -> Any:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("reactdb.hints.hints", broken)
+    monkeypatch.setattr("reactdb.documents.hints.hints", broken)
 
     assert [5] == events.filter(row["n"] == 5)["n"].run()

@@ -119,8 +119,8 @@ import reactdb
 from reactdb.expression import registry
 registry.find("append")
 # What Python does where an import is broken off, after some of it was done.
-del sys.modules["reactdb.expression.operations_array"]
-importlib.import_module("reactdb.expression.operations_array")
+del sys.modules["reactdb.expression.operations.arrays"]
+importlib.import_module("reactdb.expression.operations.arrays")
 with reactdb.connect(":memory:") as db:
     games = db.table_create("games")
     games.insert({"id": 1, "all": [1]})

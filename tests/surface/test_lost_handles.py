@@ -247,14 +247,14 @@ class TestInTheMiddleOfSomethingElse:
     def test_while_the_registry_is_locked(self, path, warned, monkeypatch):
         """As the collector may do it within `connect`."""
         lost = opened(path)
-        identity_of = registry.identity_of
+        identity_of = registry.read_identity
 
         def collect(of: str) -> Any:
             nonlocal lost
             lost = None
             return identity_of(of)
 
-        monkeypatch.setattr(registry, "identity_of", collect)
+        monkeypatch.setattr(registry, "read_identity", collect)
         with in_thread(lambda: opened(path.with_name("b.db"))):
             wait_until(lambda: not is_open(path))
 
@@ -262,7 +262,7 @@ class TestInTheMiddleOfSomethingElse:
         with opened(path) as db:
             handles = [opened(path), opened(path)]
             db.table("games").get(1).update(lambda game: {"n": len([handles.pop(), handles.pop()])})
-            wait_until(lambda: registry.opened[registry.identity_of(str(path)), False][1] == 1)
+            wait_until(lambda: registry.opened[registry.read_identity(str(path)), False][1] == 1)
 
             assert {"id": 1, "n": 2} == db.table("games").get(1).run()
 

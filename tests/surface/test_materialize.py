@@ -11,13 +11,14 @@ from functools import partial
 import pytest
 
 import reactdb
-from reactdb import materialize, row
+from reactdb import row
 from reactdb.dialects.couchdb.couch import Couch
-from reactdb.dialects.couchdb.spelling import database_name
+from reactdb.dialects.couchdb.names import database_name
+from reactdb.durable import materialized_views
 from reactdb.errors import HistoryLost, InvalidOption, QueryError, TableNotFound, UnsupportedFeed, UsageError
 from reactdb.session import session_of
-from reactdb.store.kept import MATERIALIZED
 from reactdb.store.leases import CONSUMER, read_lease, write_lease
+from reactdb.store.materialized_tables import MATERIALIZED
 from reactdb.store.positions import read_positions
 from reactdb.testing import Recorder, VirtualClock
 from tests.support.command import done, run
@@ -417,7 +418,7 @@ class TestGoingOn:
                 db.compact(keep=0)
             return partial(*arguments, **options)
 
-        monkeypatch.setattr(materialize, "partial", then_compact)
+        monkeypatch.setattr(materialized_views, "partial", then_compact)
         kept = totals(db)
 
         assert 2 == len(compactions)
@@ -431,7 +432,7 @@ class TestGoingOn:
             db.compact(keep=0)
             return partial(*arguments, **options)
 
-        monkeypatch.setattr(materialize, "partial", then_compact)
+        monkeypatch.setattr(materialized_views, "partial", then_compact)
         with pytest.raises(HistoryLost):
             totals(db)
 
@@ -457,15 +458,15 @@ class TestGoingOn:
         assert {"id": "Oslo", "sum": 8} == db.table("totals").get("Oslo").run()
 
     def test_a_build_that_was_begun_is_no_table(self, db, monkeypatch):
-        from reactdb import keyed, materialize
+        from reactdb.durable import keyed_result, materialized_views
 
-        monkeypatch.setattr(keyed, "STEP", 1)
+        monkeypatch.setattr(keyed_result, "STEP", 1)
 
         def dies(*_):
             raise KeyboardInterrupt
 
         with monkeypatch.context() as broken:
-            broken.setattr(materialize, "write_kept", dies)
+            broken.setattr(materialized_views, "write_kept", dies)
             with pytest.raises(KeyboardInterrupt):
                 totals(db)
         assert ["orders", "totals.building"] == db.table_list()
@@ -603,7 +604,7 @@ class TestOneWorker:
             lease = read_lease(transaction.connection, "materialized.totals", 0)
             # No process has such a number.
             dead = f"{name.rpartition('/')[0].rpartition('/')[0]}/999999999/1"
-            write_lease(transaction, lease.changed(holder=dead, until_ms=2**52))
+            write_lease(transaction, lease.copy_with(holder=dead, until_ms=2**52))
 
         session_of(db).transact(hold)
         db.table("orders").get(1).delete()

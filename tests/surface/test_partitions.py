@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from reactdb import partitions, row
-from reactdb.batches import Batch, Batches
+from reactdb import row
+from reactdb.durable import partitions
+from reactdb.durable.partitions import partition_of
+from reactdb.durable.worker import Batch, Batches
 from reactdb.feeds.log_reader import LogReader
-from reactdb.partitions import partition_of
 from reactdb.testing import VirtualClock
 from reactdb.values.collation import key_bytes
 

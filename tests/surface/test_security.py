@@ -60,7 +60,7 @@ GENERATES = {("expression/compile.py", "exec"), ("expression/compile.py", "compi
 # a document or a query is in a command.
 STARTS = {("spark/environment.py", "subprocess"), ("dialects/couchdb/script_process.py", "subprocess")}
 # Where YAML is read: by a loader that knows what JSON can say, and no anchors.
-READS = {("servers/http/rendering.py", "yaml")}
+READS = {("servers/aidbox/media_types.py", "yaml")}
 
 
 def forbidden(path: Path) -> Iterator[str]:

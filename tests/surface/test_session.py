@@ -8,12 +8,12 @@ import pytest
 
 import reactdb
 from reactdb.change import REPLACE, UPDATE
+from reactdb.documents.write import SKIPPED, Policy, Prepared, Write, insert
 from reactdb.query import ALL_TABLES, Filter, Query
 from reactdb.session import session_of
 from reactdb.table import query_of
 from reactdb.values.codec import decode, encode, same_in_order
 from reactdb.values.collation import primary_key_bytes
-from reactdb.writing import SKIPPED, Policy, Prepared, Write, insert
 
 
 class Counting(Policy):
@@ -135,7 +135,7 @@ def test_what_is_known_of_a_table(db, rooms):
         session.info("rooms").primary_key,
         list(session.info("rooms").indexes),
     )
-    assert (None, None) == (session.known("halls"), session.find("halls"))
+    assert (None, None) == (session.find_cached("halls"), session.find("halls"))
     with pytest.raises(reactdb.TableNotFound):
         session.info("halls")
     with pytest.raises(reactdb.TableNotFound):

@@ -37,8 +37,8 @@ import pymongo.errors
 import rethinkdb.errors
 
 import reactdb
-from reactdb import batches
 from reactdb.database import Database
+from reactdb.durable import worker
 from reactdb.servers import http, mongodb  # noqa: F401 (imported here, so that forked processes need not)
 from reactdb.servers import rethinkdb as _rethinkdb  # noqa: F401
 from reactdb.session import session_of
@@ -355,7 +355,7 @@ def note(db: Database, batch: Any, mistake: str = "") -> None:
         if mistake != mistakes.NOTED_APART:
             db.table(DONE).insert({"seqs": seqs})
         # The database may have ended the batch by itself, where another worker has the lease.
-        if batch.state == batches.OPEN:
+        if batch.state == worker.OPEN:
             batch.acknowledge()
 
 
@@ -494,7 +494,7 @@ def tidy(db: Database, task: str, value: Any) -> None:
         db.set_retention(kept)
     else:
         writer = session_of(db).engine.writable()
-        writer.in_turn(writer.checkpoints.run)
+        writer.run_in_turn(writer.checkpoints.run)
 
 
 def back_up(orders: Orders) -> Path:

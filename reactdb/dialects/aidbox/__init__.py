@@ -3,9 +3,9 @@
     aidbox                   the resource types of a file: `aidbox(db)`
     changes                  `$changes`: the changes since a version
     resources                one resource: read, made, replaced, patched, deleted
-    searching, bundles       many resources: found by dot expressions; written in one commit
-    asked                    the parameters of a request
-    dotted, patching, fhir, spelling
+    search, bundles          many resources: found by dot expressions; written in one commit
+    parameters               the parameters of a request
+    dot_expressions, patch, fhir, names
                              conditions, patches, FHIR's format, and the form of documents
     errors                   the errors of the dialect
 

@@ -5,7 +5,7 @@
     box["Patient"].changes(version=1)       {"version": 2, "changes": [...]}, or None: nothing has changed
     box.bundle({"type": "transaction", "entry": [...]})
 
-Every table is a resource type, and native documents are resources. See `spelling`.
+Every table is a resource type, and native documents are resources. See `names`.
 
 Rule of this file: it opens snapshots and transactions, and closes them. Any thread.
 """
@@ -15,17 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reactdb.budget import CALL_STEPS, check, in_turn, paced, spend
+from reactdb.budget import CALL_STEPS, check, in_turn, spend, spend_per_element
 from reactdb.database import Database
 from reactdb.dialects.aidbox import bundles
-from reactdb.dialects.aidbox.asked import Parameters, changes_asked, spelled
-from reactdb.dialects.aidbox.changes import ChangesAsked, VersionedPage, changes_of, resource_version
+from reactdb.dialects.aidbox.changes import ChangesQuery, VersionedPage, changes_of, resource_version
 from reactdb.dialects.aidbox.errors import AidboxError
 from reactdb.dialects.aidbox.fhir import instant
+from reactdb.dialects.aidbox.names import keys_of
+from reactdb.dialects.aidbox.parameters import Parameters, parse_changes, to_parameters
 from reactdb.dialects.aidbox.resources import Resource, Writing, Written, no_type, read_resource
-from reactdb.dialects.aidbox.searching import SearchPage, bundle_of, search
-from reactdb.dialects.aidbox.spelling import keys_of
-from reactdb.errors import InvalidOption, ReadOnlyDatabase, shown
+from reactdb.dialects.aidbox.search import SearchPage, bundle_of, search
+from reactdb.errors import InvalidOption, ReadOnlyDatabase, format_value
 from reactdb.query import Get, Query
 from reactdb.session import session_of
 from reactdb.store.catalogue import TableInfo
@@ -45,7 +45,7 @@ def aidbox(db: Database) -> Aidbox:
         InvalidOption: It is no open Database.
     """
     if not isinstance(db, Database):
-        raise InvalidOption(f"aidbox takes an open Database, as `connect` gives one, not {shown(db)}")
+        raise InvalidOption(f"aidbox takes an open Database, as `connect` gives one, not {format_value(db)}")
     return Aidbox(db)
 
 
@@ -79,7 +79,7 @@ class Aidbox:
 
     def _transaction(self, entries: list[bundles.BundledRequest]) -> list[dict[str, Any]]:
         order = bundles.in_order(entries)
-        entries = bundles.resolved(entries)
+        entries = bundles.resolve_references(entries)
 
         def work(transaction: WriteTransaction) -> dict[int, Written]:
             writing = Writing(transaction)
@@ -92,10 +92,10 @@ class Aidbox:
         written = self.write(work)
         times = self._times(written.values())
         return [
-            self._answer(written[place], times[written[place].version])
+            self._render_entry(written[place], times[written[place].version])
             if place in written
             else self._read(entry)
-            for place, entry in paced(enumerate(entries))
+            for place, entry in spend_per_element(enumerate(entries))
         ]
 
     def _one(self, entry: bundles.BundledRequest) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class Aidbox:
             if entry.method == "GET":
                 return self._read(entry)
             written = self.write(lambda transaction: bundles.carry_out(Writing(transaction), entry))
-            return self._answer(written, self._times([written])[written.version])
+            return self._render_entry(written, self._times([written])[written.version])
         except AidboxError as error:
             return bundles.refusal_of(error)
 
@@ -112,19 +112,19 @@ class Aidbox:
         of_type = self[entry.type]
         if entry.id is None:
             return {"resource": bundle_of(of_type.find(entry.parameters), []), "response": {"status": "200"}}
-        found = of_type.resource(entry.id)
-        return {"resource": found.body, "response": {"status": "200", "etag": found.etag}}
+        resource = of_type.resource(entry.id)
+        return {"resource": resource.body, "response": {"status": "200", "etag": resource.etag}}
 
-    def _answer(self, written: Written, time: int | None) -> dict[str, Any]:
+    def _render_entry(self, written: Written, time: int | None) -> dict[str, Any]:
         resource = Resource(written.type, written.fields, written.version, time)
         modified = None if time is None else instant(time)
-        return bundles.answer_of(written, resource.body, modified)
+        return bundles.entry_of(written, resource.body, modified)
 
     def _times(self, written: Iterable[Written]) -> dict[int, int | None]:
         """When these versions were made, by version; None where the log no longer has it."""
         times: dict[int, int | None] = {}
         with self._session.read() as snapshot:
-            for one in paced(written):
+            for one in spend_per_element(written):
                 entry = snapshot.entry(one.version)
                 times[one.version] = None if entry is None else entry.time
         return times
@@ -162,7 +162,7 @@ class Aidbox:
         except ReadOnlyDatabase as error:
             raise AidboxError(403, "forbidden", str(error)) from None
 
-    def shown(self, written: Written) -> Resource:
+    def resource_of(self, written: Written) -> Resource:
         """The written resource, in Aidbox's form."""
         time = self._times([written])[written.version]
         return Resource(written.type, written.fields, written.version, time)
@@ -249,8 +249,8 @@ class ResourceType:
             name if name.startswith(".") else "." + name: _text(value)
             for name, value in (where or {}).items()
         }
-        asked = changes_asked(
-            spelled(
+        request = parse_changes(
+            to_parameters(
                 {
                     "version": version if version is None else str(version),
                     "omit-resources": omit_resources,
@@ -263,12 +263,12 @@ class ResourceType:
                 }
             )
         )
-        found = self.changes_asked(asked, id)
-        return None if found is None else found.body
+        answer = self.read_changes(request, id)
+        return None if answer is None else answer.body
 
-    def changes_asked(self, asked: ChangesAsked, id: str | None = None) -> VersionedPage | None:
+    def read_changes(self, request: ChangesQuery, id: str | None = None) -> VersionedPage | None:
         """`changes`, with parsed options."""
-        return self._box.reading(self.name, lambda snapshot, table: changes_of(snapshot, table, id, asked))
+        return self._box.reading(self.name, lambda snapshot, table: changes_of(snapshot, table, id, request))
 
     # -----------------------------------------------------------------------------------------------------------
     # Resources
@@ -290,7 +290,7 @@ class ResourceType:
         Raises:
             AidboxError: 409, the id exists; 400, 422: it cannot be stored.
         """
-        return self._written(lambda writing: writing.create(self.name, _object(resource)))
+        return self._write(lambda writing: writing.create(self.name, _object(resource)))
 
     def put(
         self, id: str, resource: Mapping[str, Any], *, if_match: int | str | None = None
@@ -304,7 +304,7 @@ class ResourceType:
             AidboxError: 412, it has another version; 400, 422: it cannot be stored.
         """
         match = None if if_match is None else str(if_match)
-        return self._written(lambda writing: writing.put(self.name, id, _object(resource), match))
+        return self._write(lambda writing: writing.put(self.name, id, _object(resource), match))
 
     def patch(self, id: str, patch: Any, *, if_match: int | str | None = None) -> dict[str, Any]:
         """Merge an object into a resource (RFC 7396), or apply a list of operations to it (RFC 6902).
@@ -314,7 +314,7 @@ class ResourceType:
                 applied.
         """
         match = None if if_match is None else str(if_match)
-        return self._written(lambda writing: writing.patch(self.name, id, patch, match))
+        return self._write(lambda writing: writing.patch(self.name, id, patch, match))
 
     def delete(self, id: str, *, if_match: int | str | None = None) -> dict[str, Any]:
         """Delete a resource, and give its last state.
@@ -323,7 +323,7 @@ class ResourceType:
             AidboxError: 404, it does not exist; 412, it has another version.
         """
         match = None if if_match is None else str(if_match)
-        return self._written(lambda writing: writing.delete(self.name, id, match))
+        return self._write(lambda writing: writing.delete(self.name, id, match))
 
     def search(self, where: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Any]:
         """The resources that pass dot expressions, as a Bundle of the type `searchset`.
@@ -340,7 +340,9 @@ class ResourceType:
             for name, value in (where or {}).items()
         }
         return bundle_of(
-            self.find(spelled({**{f"_{name}": str(value) for name, value in options.items()}, **conditions})),
+            self.find(
+                to_parameters({**{f"_{name}": str(value) for name, value in options.items()}, **conditions})
+            ),
             [],
         )
 
@@ -348,8 +350,8 @@ class ResourceType:
         """`search`, by the parameters of a URL."""
         return self._box.reading(self.name, lambda snapshot, table: search(snapshot, table, parameters))
 
-    def _written(self, write: Callable[[Writing], Written]) -> dict[str, Any]:
-        return self._box.shown(self._box.write(lambda transaction: write(Writing(transaction)))).body
+    def _write(self, write: Callable[[Writing], Written]) -> dict[str, Any]:
+        return self._box.resource_of(self._box.write(lambda transaction: write(Writing(transaction)))).body
 
 
 def _text(value: Any) -> str:

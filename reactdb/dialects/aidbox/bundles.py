@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from reactdb.budget import CALL_STEPS, paced, spend
+from reactdb.budget import CALL_STEPS, spend, spend_per_element
 from reactdb.dialects.aidbox.errors import AidboxError
+from reactdb.dialects.aidbox.names import check_id
 from reactdb.dialects.aidbox.resources import Writing, Written, etag_of
-from reactdb.dialects.aidbox.spelling import check_id
 from reactdb.identifiers import new_key
 
 ORDER: Final = {"DELETE": 0, "POST": 1, "PUT": 2, "PATCH": 2, "GET": 3}
@@ -117,7 +117,7 @@ def in_order(entries: list[BundledRequest]) -> list[int]:
         AidboxError: 400, one resource is written twice.
     """
     seen = set()
-    for entry in paced(entries):
+    for entry in spend_per_element(entries):
         named = (entry.type, entry.id)
         if entry.method != "GET" and entry.id is not None:
             if named in seen:
@@ -128,7 +128,7 @@ def in_order(entries: list[BundledRequest]) -> list[int]:
     return sorted(range(len(entries)), key=lambda place: ORDER[entries[place].method])
 
 
-def resolved(entries: list[BundledRequest]) -> list[BundledRequest]:
+def resolve_references(entries: list[BundledRequest]) -> list[BundledRequest]:
     """The entries with an id for every new resource, and with references to these ids.
 
     Raises:
@@ -148,28 +148,28 @@ def resolved(entries: list[BundledRequest]) -> list[BundledRequest]:
         made.append(entry)
     if not named:
         return made
-    return [entry._replace(resource=_renamed(entry.resource, named)) for entry in made]
+    return [entry._replace(resource=_replace_references(entry.resource, named)) for entry in made]
 
 
-def _renamed(value: Any, named: Mapping[str, tuple[str, str]]) -> Any:
+def _replace_references(value: Any, named: Mapping[str, tuple[str, str]]) -> Any:
     if isinstance(value, (list, Mapping)):
         spend(1 + len(value))
     if isinstance(value, list):
-        return [_renamed(one, named) for one in value]
+        return [_replace_references(one, named) for one in value]
     if not isinstance(value, Mapping):
         return value
-    found = {name: _renamed(one, named) for name, one in value.items()}
+    result = {name: _replace_references(one, named) for name, one in value.items()}
     target = named.get(value["reference"]) if isinstance(value.get("reference"), str) else None
     if target is not None:
-        found["reference"] = f"{target[0]}/{target[1]}"
+        result["reference"] = f"{target[0]}/{target[1]}"
     target = named.get(value["uri"]) if isinstance(value.get("uri"), str) else None
     if target is not None:
-        del found["uri"]
-        found = {"resourceType": target[0], "id": target[1], **found}
-    return found
+        del result["uri"]
+        result = {"resourceType": target[0], "id": target[1], **result}
+    return result
 
 
-def answer_of(written: Written, body: dict[str, Any] | None, modified: str | None) -> dict[str, Any]:
+def entry_of(written: Written, body: dict[str, Any] | None, modified: str | None) -> dict[str, Any]:
     """The entry for the answer of a write."""
     response = {"status": STATUSES[written.event], "etag": etag_of(written.version)}
     if modified is not None:

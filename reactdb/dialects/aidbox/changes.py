@@ -6,7 +6,7 @@ become visible with it, so after a read no change with a lower version can appea
 
 Every change is returned, not only the newest of a resource. A page has whole commits, so a client can continue from its version.
 
-Rule of this file: it reads one snapshot. `asked` parses requests.
+Rule of this file: it reads one snapshot. `parameters` parses requests.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any, Final, NamedTuple
 
 from reactdb.budget import STEP_BYTES, spend
 from reactdb.change import Change
-from reactdb.dialects.aidbox.dotted import DotExpression, passes
+from reactdb.dialects.aidbox.dot_expressions import DotExpression, passes
 from reactdb.dialects.aidbox.errors import AidboxError
 from reactdb.dialects.aidbox.fhir import to_fhir
-from reactdb.dialects.aidbox.spelling import id_of, keys_of, resource_of
+from reactdb.dialects.aidbox.names import id_of, keys_of, resource_of
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.log import low_water
-from reactdb.store.snapshot import Snapshot, lost_until, read_document
+from reactdb.store.log import read_low_water
+from reactdb.store.snapshot import Snapshot, read_document, read_lost_until
 from reactdb.values import collation
 
 PAGE: Final = 500
@@ -35,7 +35,7 @@ MOST_CHANGES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class ChangesAsked:
+class ChangesQuery:
     """A request for changes.
 
     Attributes:
@@ -82,12 +82,12 @@ class VersionedPage(NamedTuple):
 
     @property
     def body(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"version": self.version}
+        body: dict[str, Any] = {"version": self.version}
         if self.changes is not None:
-            found["changes"] = self.changes
+            body["changes"] = self.changes
         if self.total is not None:
-            found["total"] = self.total
-        return found
+            body["total"] = self.total
+        return body
 
 
 def type_version(snapshot: Snapshot, table: TableInfo) -> int:
@@ -103,14 +103,14 @@ def resource_version(snapshot: Snapshot, table: TableInfo, id: str) -> int:
         newest = snapshot.newest(table, key)
         if newest is not None:
             return newest.seq
-        found = _head_seq(snapshot, table, key)
-        if found is not None:
-            return found
+        seq = _head_seq(snapshot, table, key)
+        if seq is not None:
+            return seq
     raise AidboxError(404, "not-found", f"there is no {table.name}/{id}")
 
 
 def changes_of(
-    snapshot: Snapshot, table: TableInfo, id: str | None, asked: ChangesAsked
+    snapshot: Snapshot, table: TableInfo, id: str | None, request: ChangesQuery
 ) -> VersionedPage | None:
     """The changes of a type, or of one resource. None: nothing has changed, which is 304.
 
@@ -118,23 +118,23 @@ def changes_of(
         AidboxError: 404, there is no such resource; 410, the changes after this version are no longer in the log.
     """
     version = type_version(snapshot, table) if id is None else resource_version(snapshot, table, id)
-    if asked.since is None:
+    if request.since is None:
         return VersionedPage(version)
-    until = version if asked.until is None else min(asked.until, version)
-    if until <= asked.since:
+    until = version if request.until is None else min(request.until, version)
+    if until <= request.since:
         return None
-    oldest = lost_until(snapshot.connection, table)
-    if asked.since < oldest:
-        raise history_lost(table, asked.since, oldest)
+    oldest = read_lost_until(snapshot.connection, table)
+    if request.since < oldest:
+        raise history_lost(table, request.since, oldest)
     # The removed history since then belongs to other types.
-    since = max(asked.since, low_water(snapshot.connection))
-    found = (
+    since = max(request.since, read_low_water(snapshot.connection))
+    changes = (
         _of_type(snapshot, table, since, until)
         if id is None
         else _of_resource(snapshot, table, id, since, until)
     )
-    first = next(found, None)
-    return None if first is None else _page(_chain(first, found), table, asked, until)
+    first = next(changes, None)
+    return None if first is None else _page(_chain(first, changes), table, request, until)
 
 
 def history_lost(table: TableInfo, since: int, oldest: int) -> AidboxError:
@@ -149,8 +149,8 @@ def history_lost(table: TableInfo, since: int, oldest: int) -> AidboxError:
 
 def _head_seq(snapshot: Snapshot, table: TableInfo, key: bytes) -> int | None:
     """The seq of a resource whose change was compacted away."""
-    found = read_document(snapshot.connection, table, key)
-    return None if found is None else found[0]
+    head = read_document(snapshot.connection, table, key)
+    return None if head is None else head[0]
 
 
 def _chain(first: Change, rest: Iterator[Change]) -> Iterator[Change]:
@@ -168,46 +168,46 @@ def _of_type(snapshot: Snapshot, table: TableInfo, since: int, until: int) -> It
 
 
 def _of_resource(snapshot: Snapshot, table: TableInfo, id: str, since: int, until: int) -> Iterator[Change]:
-    found: list[Change] = []
+    changes: list[Change] = []
     for key in keys_of(id):
         for change in snapshot.history(table, key):
             spend(CHANGE_STEPS)
             if change.seq <= since:
                 break
             if change.seq <= until:
-                found.append(change)
-        if found:
+                changes.append(change)
+        if changes:
             break
-    return reversed(found)
+    return reversed(changes)
 
 
-def _page(changes: Iterable[Change], table: TableInfo, asked: ChangesAsked, until: int) -> VersionedPage:
+def _page(changes: Iterable[Change], table: TableInfo, request: ChangesQuery, until: int) -> VersionedPage:
     """One page, and its end. The pages before it are walked through, because their ends depend on commits."""
-    if asked.count == 0:
+    if request.count == 0:
         # No change is returned, so the version to continue from is the request's own.
-        count = sum(_entry(change, table, asked) is not None for change in changes)
-        return VersionedPage(asked.since or 0, [], count)
-    most = asked.count or MOST_CHANGES
-    told: list[dict[str, Any]] = []
+        count = sum(_entry(change, table, request) is not None for change in changes)
+        return VersionedPage(request.since or 0, [], count)
+    most = request.count or MOST_CHANGES
+    entries: list[dict[str, Any]] = []
     page, on_page, total = 1, 0, 0
     # The end of the last whole commit, and the end of the requested page.
-    boundary, version = asked.since or 0, None
+    boundary, version = request.since or 0, None
     for _, commit in groupby(changes, key=lambda change: change.commit):
         ended = boundary
         is_first = True
         for change in commit:
             ended = change.seq
-            entry = _entry(change, table, asked)
+            entry = _entry(change, table, request)
             if entry is None:
                 continue
-            if on_page >= most and (is_first or asked.cuts_commits):
-                if page == asked.page:
+            if on_page >= most and (is_first or request.cuts_commits):
+                if page == request.page:
                     version = boundary
-                    if not asked.total:
-                        return VersionedPage(version, told, has_more=True)
+                    if not request.total:
+                        return VersionedPage(version, entries, has_more=True)
                 page, on_page = page + 1, 0
-            if page == asked.page:
-                told.append(entry)
+            if page == request.page:
+                entries.append(entry)
             is_first = False
             on_page += 1
             total += 1
@@ -215,14 +215,14 @@ def _page(changes: Iterable[Change], table: TableInfo, asked: ChangesAsked, unti
     has_more = version is not None
     return VersionedPage(
         until if version is None else version,
-        told,
-        total if asked.total else None,
+        entries,
+        total if request.total else None,
         has_more,
-        page if asked.total else None,
+        page if request.total else None,
     )
 
 
-def _entry(change: Change, table: TableInfo, asked: ChangesAsked) -> dict[str, Any] | None:
+def _entry(change: Change, table: TableInfo, request: ChangesQuery) -> dict[str, Any] | None:
     """A change in Aidbox's form; None if it does not pass. A deletion has the last state."""
     spend(CHANGE_STEPS + len(change.new_bytes or change.old_bytes or b"") // STEP_BYTES)
     if change.is_of_meta_alone:
@@ -235,11 +235,11 @@ def _entry(change: Change, table: TableInfo, asked: ChangesAsked) -> dict[str, A
         if document is None
         else resource_of(document, table.primary_key)
     )
-    if not passes(resource, asked.filters):
+    if not passes(resource, request.filters):
         return None
     event = "deleted" if new is None else "created" if old is None else "updated"
-    if asked.omit_resources:
+    if request.omit_resources:
         resource = {"id": resource["id"], "resourceType": table.name}
-    elif asked.fhir:
+    elif request.fhir:
         resource = to_fhir(resource, table.name, change.seq, change.time)
     return {"event": event, "resource": resource}

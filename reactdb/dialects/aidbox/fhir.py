@@ -52,18 +52,18 @@ REFERENCE: Final = frozenset({"resourceType", "id", "display", "identifier", "ty
 
 def to_fhir(resource: Mapping[str, Any], type: str, version: int, time_ms: int) -> dict[str, Any]:
     """A resource in FHIR's format, with its type, its version and when it was written (milliseconds since 1970)."""
-    found = {"resourceType": type, "id": resource["id"], "meta": meta_of(resource, version, time_ms)}
-    found.update(_fields({name: value for name, value in resource.items() if name not in ("id", "meta")}))
-    return found
+    rendered = {"resourceType": type, "id": resource["id"], "meta": meta_of(resource, version, time_ms)}
+    rendered.update(_fields({name: value for name, value in resource.items() if name not in ("id", "meta")}))
+    return rendered
 
 
 def meta_of(resource: Mapping[str, Any], version: int, time_ms: int | None) -> dict[str, Any]:
     """A resource's own `meta`, with the log's data."""
-    found = dict(resource["meta"]) if isinstance(resource.get("meta"), Mapping) else {}
+    meta = dict(resource["meta"]) if isinstance(resource.get("meta"), Mapping) else {}
     if time_ms is not None:
-        found["lastUpdated"] = instant(time_ms)
-    found["versionId"] = str(version)
-    return found
+        meta["lastUpdated"] = instant(time_ms)
+    meta["versionId"] = str(version)
+    return meta
 
 
 def instant(time_ms: int) -> str:
@@ -74,14 +74,14 @@ def instant(time_ms: int) -> str:
 
 
 def _fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    found = {}
+    rendered = {}
     for name, value in fields.items():
         kind = _only_type(name, value)
         if kind is None:
-            found[name] = _value(value)
+            rendered[name] = _value(value)
         else:
-            found[name + kind[0].upper() + kind[1:]] = _value(value[kind])
-    return found
+            rendered[name + kind[0].upper() + kind[1:]] = _value(value[kind])
+    return rendered
 
 
 def _only_type(name: str, value: Any) -> str | None:

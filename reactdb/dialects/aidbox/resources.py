@@ -18,15 +18,15 @@ from reactdb.budget import spend_bytes
 from reactdb.change import DELETE, INSERT, REPLACE
 from reactdb.dialects.aidbox.errors import AidboxError
 from reactdb.dialects.aidbox.fhir import meta_of
-from reactdb.dialects.aidbox.patching import patched
-from reactdb.dialects.aidbox.spelling import check_id, check_type, document_of, keys_of, resource_of
+from reactdb.dialects.aidbox.names import check_id, check_type, document_of, keys_of, resource_of
+from reactdb.dialects.aidbox.patch import apply_patch
+from reactdb.documents.write import Stored, Write
 from reactdb.errors import InvalidDocument, ResourceLimit, UsageError
 from reactdb.identifiers import new_key
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot, read_document
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
-from reactdb.writing import Stored, Write
 
 
 class Resource(NamedTuple):
@@ -132,7 +132,7 @@ class Writing:
         id = resource.get("id")
         id = new_key() if id is None else check_id(id)
         write = self._write(type, makes=True)
-        key, old = self._found(write, id)
+        key, old = self._find(write, id)
         if old is not None:
             raise AidboxError(409, "duplicate", f"there is a {type}/{id} already")
         return self._put(write, key, None, resource, id)
@@ -154,11 +154,11 @@ class Writing:
         Raises:
             AidboxError: 412, it has another version; 400, 422: it cannot be stored.
         """
-        said = resource.get("id", id)
-        if said != id:
-            raise AidboxError(422, "invalid", f"the resource has the id {said!r}, but the URL has {id!r}")
+        own_id = resource.get("id", id)
+        if own_id != id:
+            raise AidboxError(422, "invalid", f"the resource has the id {own_id!r}, but the URL has {id!r}")
         write = self._write(type, makes=True)
-        key, old = self._found(write, id)
+        key, old = self._find(write, id)
         check_match(type, id, old, if_match)
         if is_new and old is not None:
             raise AidboxError(412, "conflict", f"there is a {type}/{id} already")
@@ -169,11 +169,11 @@ class Writing:
     def patch(self, type: str, id: str, patch: object, if_match: str | None = None) -> Written:
         """
         Raises:
-            AidboxError: 404, it does not exist; 412, it has another version; 400, 422: see `patched`.
+            AidboxError: 404, it does not exist; 412, it has another version; 400, 422: see `apply_patch`.
         """
-        write, key, old = self._there(type, id, if_match)
+        write, key, old = self._require(type, id, if_match)
         before = resource_of(codec.decode(old[1]), write.table.primary_key)
-        after = patched({"resourceType": type, **before}, patch)
+        after = apply_patch({"resourceType": type, **before}, patch)
         if after.get("id") != before["id"]:
             raise AidboxError(422, "invalid", "a patch cannot change the id")
         return self._put(write, key, old, after, id)
@@ -183,7 +183,7 @@ class Writing:
         Raises:
             AidboxError: 404, it does not exist; 412, it has another version.
         """
-        write, key, old = self._there(type, id, if_match)
+        write, key, old = self._require(type, id, if_match)
         write.put(key, old, None, DELETE)
         before = resource_of(codec.decode(old[1]), write.table.primary_key)
         newest = self._transaction.snapshot().newest(write.table, key)
@@ -197,15 +197,15 @@ class Writing:
             table = self._transaction.create_table(check_type(type), "id")
         return Write(self._transaction, table)
 
-    def _there(self, type: str, id: str, if_match: str | None) -> tuple[Write, bytes, Stored]:
+    def _require(self, type: str, id: str, if_match: str | None) -> tuple[Write, bytes, Stored]:
         write = self._write(type)
-        key, old = self._found(write, id)
+        key, old = self._find(write, id)
         check_match(type, id, old, if_match)
         if old is None:
             raise no_resource(type, id)
         return write, key, old
 
-    def _found(self, write: Write, id: str) -> tuple[bytes, Stored | None]:
+    def _find(self, write: Write, id: str) -> tuple[bytes, Stored | None]:
         keys = keys_of(id)
         if not keys:
             raise AidboxError(422, "invalid", f"the id {id[:40]!r}... is too long for a primary key")

@@ -46,26 +46,26 @@ _GZIP: Final = 31
 
 def stubs_of(fields: Mapping[str, Any]) -> dict[str, dict[str, Any]] | None:
     """The stored stubs of a document; None where it has none, or a native writer has put something else there."""
-    found = fields.get(ATTACHMENTS)
-    if not isinstance(found, dict):
+    stubs = fields.get(ATTACHMENTS)
+    if not isinstance(stubs, dict):
         return None
-    for stub in found.values():
+    for stub in stubs.values():
         if not isinstance(stub, dict) or not isinstance(stub.get("blob"), Blob):
             return None
-    return found
+    return stubs
 
 
-def shown(stubs: Mapping[str, Mapping[str, Any]], generation: int) -> dict[str, Any]:
+def render_stubs(stubs: Mapping[str, Mapping[str, Any]], generation: int) -> dict[str, Any]:
     """Stubs as CouchDB shows them. Native writers may have left parts out, or put anything there, and earlier versions of the
     dialect took every content type.
 
     Args:
         generation: Of the document's revision.
     """
-    return {name: _shown(stub, generation) for name, stub in stubs.items()}
+    return {name: _render_stub(stub, generation) for name, stub in stubs.items()}
 
 
-def _shown(stub: Mapping[str, Any], generation: int) -> dict[str, Any]:
+def _render_stub(stub: Mapping[str, Any], generation: int) -> dict[str, Any]:
     content_type, revpos, digest = (stub.get(part) for part in PARTS[:3])
     blob: Blob = stub["blob"]
     return {
@@ -90,15 +90,15 @@ def with_data(
         generation: Of the document's revision.
         later_than: A generation: attachments up to it stay stubs.
     """
-    found = shown(stubs, generation)
+    rendered = render_stubs(stubs, generation)
     for name, stub in stubs.items():
-        if later_than is None or found[name]["revpos"] > later_than:
-            del found[name]["stub"]
-            del found[name]["length"]
-            found[name]["data"] = b64encode(blobs.read(stub["blob"])).decode("ascii")
+        if later_than is None or rendered[name]["revpos"] > later_than:
+            del rendered[name]["stub"]
+            del rendered[name]["length"]
+            rendered[name]["data"] = b64encode(blobs.read(stub["blob"])).decode("ascii")
             # It may be large.
             check()
-    return found
+    return rendered
 
 
 class _Digested:
@@ -141,7 +141,7 @@ def keep(
     if encoding not in (None, "identity", "gzip"):
         sentence = "Only gzip and identity content-encodings are supported"
         raise CouchError(415, "bad_content_type", sentence)
-    digested = _Digested(_allowed(unzipped(source)) if encoding == "gzip" else source, most)
+    digested = _Digested(_limit_pieces(unzip(source)) if encoding == "gzip" else source, most)
     blob = blobs.put(digested)
     return {
         "content_type": content_type,
@@ -185,7 +185,7 @@ def limit_unpacked(most: int) -> Iterator[None]:
         _allowance.reset(outer)
 
 
-def unzipped(source: Any) -> Iterator[bytes]:
+def unzip(source: Any) -> Iterator[bytes]:
     """The unpacked bytes of gzip, in pieces of at most UNZIPPED_BYTES, for any ratio of compression.
 
     Args:
@@ -208,12 +208,12 @@ def unzipped(source: Any) -> Iterator[bytes]:
                 if data:
                     yield data
     except zlib.error:
-        raise _not_zipped() from None
+        raise _not_gzip() from None
     if not inflate.eof:
-        raise _not_zipped()
+        raise _not_gzip()
 
 
-def _allowed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _limit_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
     allowance = _allowance.get()
     for piece in pieces:
         if allowance is not None:
@@ -228,7 +228,7 @@ def _small(pieces: Iterable[bytes]) -> Iterator[bytes]:
             yield piece[start : start + ZIPPED_BYTES]
 
 
-def _not_zipped() -> CouchError:
+def _not_gzip() -> CouchError:
     return CouchError(400, "bad_request", "The attachment is not compressed with gzip")
 
 
@@ -264,36 +264,36 @@ class Given:
         self._old: dict[str, str | None] = {}
         if not isinstance(attachments, dict):
             raise CouchError(400, "bad_request", "Attachments must be a JSON object")
-        for name, said in attachments.items():
+        for name, entry in attachments.items():
             spend(CALL_STEPS)
             check_name(name)
-            if not isinstance(said, dict):
+            if not isinstance(entry, dict):
                 raise CouchError(400, "bad_request", f"Invalid attachment `{name}`: it is a JSON object")
-            self._take(blobs, name, said, parts or {})
+            self._take(blobs, name, entry, parts or {})
 
-    def _take(self, blobs: Blobs, name: str, said: dict[str, Any], parts: Mapping[str, Any]) -> None:
-        content_type = said.get("content_type", DEFAULT_TYPE)
+    def _take(self, blobs: Blobs, name: str, entry: dict[str, Any], parts: Mapping[str, Any]) -> None:
+        content_type = entry.get("content_type", DEFAULT_TYPE)
         if not isinstance(content_type, str):
             raise CouchError(400, "bad_request", f"Invalid content_type of attachment `{name}`")
         source: Any
-        if "data" in said:
+        if "data" in entry:
             try:
-                source = b64decode(said["data"], validate=True)
+                source = b64decode(entry["data"], validate=True)
             except (NotBase64, TypeError, ValueError):
                 raise CouchError(400, "bad_request", f"Invalid attachment data for {name}") from None
-        elif said.get("follows") is True:
+        elif entry.get("follows") is True:
             if name not in parts:
                 raise CouchError(400, "bad_request", f"The bytes of attachment `{name}` do not follow")
             source = parts[name]
-        elif said.get("stub") is True:
-            digest = said.get("digest")
+        elif entry.get("stub") is True:
+            digest = entry.get("digest")
             self._old[name] = digest if isinstance(digest, str) else None
             return
         else:
             raise CouchError(400, "bad_request", f"Invalid attachment data for {name}")
         check_new(name, content_type)
-        stub = keep(blobs, source, content_type, encoding=said.get("encoding"), most=self._most)
-        revpos = said.get("revpos")
+        stub = keep(blobs, source, content_type, encoding=entry.get("encoding"), most=self._most)
+        revpos = entry.get("revpos")
         self._stubs[name] = stub if not isinstance(revpos, int) else {**stub, "revpos": revpos}
 
     def stubs(self, near: Sequence[KeptLeaf], generation: int, *, is_new_edit: bool) -> dict[str, Any]:
@@ -305,17 +305,17 @@ class Given:
         Raises:
             CouchError: 412, none has.
         """
-        found = {}
+        stubs = {}
         for name, stub in self._stubs.items():
             revpos = generation if is_new_edit else min(stub.get("revpos", generation), generation)
             parts = {"content_type": stub["content_type"], "revpos": revpos, **stub}
             parts["revpos"] = revpos
-            found[name] = parts
+            stubs[name] = parts
         for name, digest in self._old.items():
-            found[name] = self._known(near, name, digest, is_new_edit)
-        return found
+            stubs[name] = self._existing_stub(near, name, digest, is_new_edit)
+        return stubs
 
-    def _known(
+    def _existing_stub(
         self, near: Sequence[KeptLeaf], name: str, digest: str | None, is_new_edit: bool
     ) -> dict[str, Any]:
         candidates = []

@@ -20,18 +20,18 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from reactdb.budget import CALL_STEPS, paced, spend
+from reactdb.budget import CALL_STEPS, spend, spend_per_element
 from reactdb.change import Change
+from reactdb.dialects.couchdb.change_waiters import Interest, Wakers
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.filters import DocumentFilter, IdFilter, SelectorFilter
+from reactdb.dialects.couchdb.names import id_of, key_or_none
 from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, add_losers
 from reactdb.dialects.couchdb.removals import UNKNOWN, ToldBefore
 from reactdb.dialects.couchdb.sequences import time_text
-from reactdb.dialects.couchdb.spelling import id_of, key_or_none
 from reactdb.dialects.couchdb.states import State, load_many, states_of
-from reactdb.dialects.couchdb.waking import Interest, Wakers
 from reactdb.errors import DatabaseClosed
-from reactdb.store.newest import count_newest, newest_by_seq
+from reactdb.store.newest import count_newest, read_newest_by_seq
 from reactdb.values import collation
 
 # How many documents the first snapshot reads, and how many any snapshot reads at most. In between, their size decides.
@@ -149,7 +149,9 @@ class ChangesFeed:
         if ids is None and isinstance(request.filter, IdFilter):
             ids = request.filter.ids
         if ids is not None:
-            self._keys = list(dict.fromkeys(key for id in paced(ids) if (key := key_or_none(id)) is not None))
+            self._keys = list(
+                dict.fromkeys(key for id in spend_per_element(ids) if (key := key_or_none(id)) is not None)
+            )
         self._end_listening: Callable[[], None] | None = None
         self._wakers = wakers
         with database.reading() as reading:
@@ -192,9 +194,9 @@ class ChangesFeed:
         try:
             with self._database.reading() as reading:
                 if self._request.descending:
-                    return count_newest(reading.snapshot, reading.tables.told, 0, self._above)
+                    return count_newest(reading.snapshot, reading.tables.watched, 0, self._above)
                 until = MOST_SEQ if self._request.until is None else max(self._until, self._position)
-                return count_newest(reading.snapshot, reading.tables.told, self._position, until)
+                return count_newest(reading.snapshot, reading.tables.watched, self._position, until)
         except GONE:
             return 0
 
@@ -209,38 +211,38 @@ class ChangesFeed:
         with self._lock:
             self._is_told = False
         self._passed_seq = self._last_seq
-        found: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         size = 0
-        while len(found) < most and not self._is_finished and not (found and size >= PAGE_BYTES):
+        while len(rows) < most and not self._is_finished and not (rows and size >= PAGE_BYTES):
             spend(CALL_STEPS)
-            wanted = most - len(found) if self._left is None else min(most - len(found), self._left)
+            wanted = most - len(rows) if self._left is None else min(most - len(rows), self._left)
             try:
                 page = self._page(wanted)
             except GONE:
                 self._is_finished = True
                 break
-            end, end_text, count = page.end, page.end_text, len(found)
+            end, end_text, count = page.end, page.end_text, len(rows)
             is_last = not page.candidates
             size += page.bytes
-            for candidate, revs in self._passing(page.candidates):
-                found.append(self._row(candidate, revs))
+            for candidate, revs in self._filter(page.candidates):
+                rows.append(self._row(candidate, revs))
                 self._count += 1
                 if self._left is not None:
                     self._left -= 1
                     self._is_finished = self._left == 0
-                if len(found) == most or self._is_finished:
+                if len(rows) == most or self._is_finished:
                     # The rest of this page is read again.
                     end, end_text = candidate.seq, candidate.seq_text
                     break
-            self._move(end, end_text, is_told=len(found) > count)
+            self._move(end, end_text, is_told=len(rows) > count)
             if self._told is not None:
                 self._told.note_page(end, page.newest, is_last=is_last)
-            if not found:
+            if not rows:
                 self._passed_seq = self._last_seq
             if is_last:
                 self._is_finished = self._is_finished or self._request.descending
                 break
-        return found
+        return rows
 
     def _move(self, end: int, end_text: str, *, is_told: bool) -> None:
         if not self._request.descending:
@@ -282,7 +284,7 @@ class ChangesFeed:
             texts = reading.seq_texts([state.seq for state in states])
             candidates = [
                 self._candidate(reading, state, text)
-                for state, text in paced(zip(states, texts, strict=True))
+                for state, text in spend_per_element(zip(states, texts, strict=True))
             ]
             return _Page(candidates, end, reading.seq_text(end), newest, size)
 
@@ -303,26 +305,28 @@ class ChangesFeed:
             bounds, reverse = (0, self._above), True
         else:
             bounds, reverse = (self._position, until), False
-        found = newest_by_seq(reading.snapshot, reading.tables.told, *bounds, reverse=reverse, limit=limit)
-        return found, len(found) < limit
+        changes = read_newest_by_seq(
+            reading.snapshot, reading.tables.watched, *bounds, reverse=reverse, limit=limit
+        )
+        return changes, len(changes) < limit
 
     def _states(self, reading: OpenReading, changes: Sequence[Change]) -> list[State]:
         """The documents that get a row, with these as their newest changes."""
         return [
             state
-            for state in self._changed(reading, changes)
+            for state in self._changed_states(reading, changes)
             if state.seq > self._deletions_after or not state.is_deleted
         ]
 
-    def _changed(self, reading: OpenReading, changes: Sequence[Change]) -> list[State]:
+    def _changed_states(self, reading: OpenReading, changes: Sequence[Change]) -> list[State]:
         if self._keys is not None:
             known = load_many(reading.heads, reading.tables, self._keys).values()
             if self._request.descending:
-                found = [state for state in known if state.seq <= self._above]
-                return sorted(found, key=lambda state: -state.seq)
+                states = [state for state in known if state.seq <= self._above]
+                return sorted(states, key=lambda state: -state.seq)
             until = MOST_SEQ if self._request.until is None else self._until
-            found = [state for state in known if self._position < state.seq <= until]
-            return sorted(found, key=lambda state: state.seq)
+            states = [state for state in known if self._position < state.seq <= until]
+            return sorted(states, key=lambda state: state.seq)
         # A document with leaves in several tables has one row, at its newest change.
         newest = {state.seq: state for state in states_of(reading.heads, reading.tables, changes)}
         return [newest[change.seq] for change in changes if change.seq in newest]
@@ -338,17 +342,17 @@ class ChangesFeed:
             leaves = [(str(rev), None) for rev, _ in revs]
         else:
             shown = state.leaves if request.style == "all_docs" else [state.winner]
-            leaves = [(str(leaf.lineage.rev), database.shown(leaf, state)) for leaf in shown]
+            leaves = [(str(leaf.lineage.rev), database.render(leaf, state)) for leaf in shown]
         doc = None
         if request.include_docs:
-            doc = database.shown(state.winner, state)
+            doc = database.render(state.winner, state)
             if request.conflicts:
                 add_losers(doc, state)
         before = None if self._told is None else self._told.document(reading, state)
-        log = logged(reading, state) if request.include_log else None
+        log = log_details(reading, state) if request.include_log else None
         return _Candidate(state.seq, text, state, leaves, doc, before, log)
 
-    def _passing(self, candidates: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, list[str]]]:
+    def _filter(self, candidates: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, list[str]]]:
         """The candidates that become rows, each with its revisions that pass the filter; without revisions for a `removed`
         row."""
         filter = self._request.filter
@@ -389,12 +393,12 @@ class ChangesFeed:
         elif candidate.doc is not None:
             if request.attachments:
                 self._database.attach(candidate.doc, state.winner)
-            row["doc"] = self._projected(candidate.doc)
+            row["doc"] = self._project(candidate.doc)
         return row
 
-    def _projected(self, document: dict[str, Any]) -> Any:
+    def _project(self, document: dict[str, Any]) -> Any:
         filter = self._request.filter
-        return filter.shown(document) if isinstance(filter, SelectorFilter) else document
+        return filter.render(document) if isinstance(filter, SelectorFilter) else document
 
     def _interest(self) -> Interest:
         """The changes that the feed waits for."""
@@ -449,7 +453,7 @@ class ChangesFeed:
             end()
 
 
-def logged(reading: OpenReading, state: State) -> dict[str, Any]:
+def log_details(reading: OpenReading, state: State) -> dict[str, Any]:
     """The log entry of the newest change of a document: `{"op", "time", "origin"}`.
 
     `op` is "create", "update" or "delete", or "conflict" if only losing leaves have changed; `time` is the commit's time, in the

@@ -145,10 +145,10 @@ def _ascii_key(text: str) -> tuple[Hashable, ...]:
 
 def key_without_icu(text: str) -> tuple[Hashable, ...]:
     """The result of `text_key` without PyICU."""
-    return _ascii_key(text) if text.isascii() else _decomposed_key(text)
+    return _ascii_key(text) if text.isascii() else _decompose_key(text)
 
 
-def _decomposed_key(text: str) -> tuple[Hashable, ...]:
+def _decompose_key(text: str) -> tuple[Hashable, ...]:
     places: list[tuple[int, int, int]] = []
     accents: list[tuple[int, int]] = []
     cases: list[tuple[int, int]] = []

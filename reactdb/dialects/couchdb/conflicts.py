@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.revisions import hidden
-from reactdb.dialects.couchdb.spelling import id_of
+from reactdb.dialects.couchdb.names import id_of
+from reactdb.dialects.couchdb.revisions import hidden_table
 from reactdb.query import Query
 from reactdb.values import collation
 
@@ -65,7 +65,7 @@ def conflicts(database: CouchDatabase) -> Observable[dict[str, Any]]:
         return {"id": id, "winner": winner, "others": others}
 
     feed = database.session.watch(
-        Query(hidden("conflicts", database.table_id)), {"include_initial": True, "on_overflow": "spill"}
+        Query(hidden_table("conflicts", database.table_id)), {"include_initial": True, "on_overflow": "spill"}
     )
     return feed.pipe(operators.filter(is_about_some), operators.map(told))
 

@@ -19,21 +19,27 @@ import time
 from hashlib import md5
 from typing import Any
 
-from reactdb.budget import CALL_STEPS, paced, spend
+from reactdb.budget import CALL_STEPS, spend, spend_per_element
 from reactdb.database import Database
 from reactdb.dialects.couchdb import settings
+from reactdb.dialects.couchdb.change_waiters import Wakers
 from reactdb.dialects.couchdb.database import CouchDatabase, Counts
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.reader import no_database, writing
-from reactdb.dialects.couchdb.revisions import HOOK, KINDS, hidden
-from reactdb.dialects.couchdb.spelling import RESERVED, check_name, check_served, database_name, table_name
+from reactdb.dialects.couchdb.names import (
+    RESERVED,
+    check_name,
+    check_name_is_served,
+    database_name,
+    table_name,
+)
+from reactdb.dialects.couchdb.reader import call_write, no_database
+from reactdb.dialects.couchdb.revisions import HOOK, KINDS, hidden_table
 from reactdb.dialects.couchdb.tasks import active_tasks
 from reactdb.dialects.couchdb.updates import DatabaseUpdates
-from reactdb.dialects.couchdb.waking import Wakers
-from reactdb.errors import InvalidOption, shown
+from reactdb.errors import InvalidOption, format_value
 from reactdb.session import session_of
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.kept import drop_table
+from reactdb.store.materialized_tables import drop_table
 from reactdb.store.transaction import WriteTransaction
 
 
@@ -44,7 +50,7 @@ def couchdb(db: Database) -> Couch:
         InvalidOption: It is no open Database.
     """
     if not isinstance(db, Database):
-        raise InvalidOption(f"couchdb takes an open Database, as `connect` gives one, not {shown(db)}")
+        raise InvalidOption(f"couchdb takes an open Database, as `connect` gives one, not {format_value(db)}")
     return Couch(db)
 
 
@@ -83,7 +89,7 @@ class Couch:
     def databases(self) -> list[str]:
         """The names of all databases, sorted."""
         spend(CALL_STEPS)
-        names = map(database_name, paced(self._session.tables()))
+        names = map(database_name, spend_per_element(self._session.tables()))
         return sorted(name for name in names if name not in RESERVED)
 
     def create(self, name: str) -> CouchDatabase:
@@ -93,7 +99,7 @@ class Couch:
             CouchError: 400, no database can have this name; 412, it is there; 403, the file cannot be written; 501, CouchDB has
                 a meaning for it.
         """
-        check_served(name)
+        check_name_is_served(name)
         check_name(name)
 
         spend(CALL_STEPS)
@@ -107,7 +113,7 @@ class Couch:
             serve(transaction, table)
             return table
 
-        table = writing(lambda: self._session.transact(work, operation="table_create"))
+        table = call_write(lambda: self._session.transact(work, operation="table_create"))
         return self._database(name, table)
 
     def drop(self, name: str) -> None:
@@ -116,7 +122,7 @@ class Couch:
         Raises:
             CouchError: 404, it does not exist; 403, the file cannot be written; 501, CouchDB has a special meaning for it.
         """
-        check_served(name)
+        check_name_is_served(name)
         spend(CALL_STEPS)
 
         def work(transaction: WriteTransaction) -> None:
@@ -125,11 +131,11 @@ class Couch:
                 raise no_database()
             drop_table(transaction, table)
             for kind in KINDS:
-                beside = transaction.catalogue.live.get(hidden(kind, table.id))
+                beside = transaction.catalogue.live.get(hidden_table(kind, table.id))
                 if beside is not None:
                     transaction.drop_table(beside)
 
-        writing(lambda: self._session.transact(work, operation="table_drop"))
+        call_write(lambda: self._session.transact(work, operation="table_drop"))
 
     def open(self, name: str) -> CouchDatabase:
         """An existing database. Its table gets the write hook, unless it has one.
@@ -137,7 +143,7 @@ class Couch:
         Raises:
             CouchError: 404, it does not exist; 501, CouchDB has a special meaning for it.
         """
-        check_served(name)
+        check_name_is_served(name)
         return self.open_table(name)
 
     def open_table(self, name: str) -> CouchDatabase:
@@ -153,10 +159,10 @@ class Couch:
         if table.hook is None and not self._session.engine.read_only:
 
             def work(transaction: WriteTransaction) -> None:
-                found = transaction.catalogue.live.get(table_name(name))
-                if found is None:
+                table = transaction.catalogue.live.get(table_name(name))
+                if table is None:
                     raise no_database()
-                serve(transaction, found)
+                serve(transaction, table)
 
             self._session.transact(work, operation="set hook")
         return self._database(name, table)
@@ -167,7 +173,7 @@ class Couch:
         Raises:
             CouchError: 404, it does not exist; 501, CouchDB has a special meaning for it.
         """
-        check_served(name)
+        check_name_is_served(name)
         table = self._session.find(table_name(name))
         if table is None:
             raise no_database()
@@ -183,9 +189,9 @@ class Couch:
         return DatabaseUpdates(self._session, since, descending=descending)
 
     def _database(self, name: str, table: TableInfo) -> CouchDatabase:
-        found = CouchDatabase(self._native, name, table, self._wakers, self._counts)
-        found.most_attachment_bytes = self._most_attachment_bytes
-        return found
+        database = CouchDatabase(self._native, name, table, self._wakers, self._counts)
+        database.most_attachment_bytes = self._most_attachment_bytes
+        return database
 
 
 def serve(transaction: WriteTransaction, table: TableInfo) -> None:
@@ -194,7 +200,7 @@ def serve(transaction: WriteTransaction, table: TableInfo) -> None:
     if settings.SETTINGS not in live:
         transaction.create_table(settings.SETTINGS.name, "id", settings.SETTINGS.owner)
     for kind in KINDS:
-        beside = hidden(kind, table.id)
+        beside = hidden_table(kind, table.id)
         if beside not in live:
             transaction.create_table(beside.name, "id", beside.owner)
     current = transaction.catalogue.by_id[table.id]

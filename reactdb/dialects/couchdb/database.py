@@ -16,18 +16,18 @@ from itertools import count
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NamedTuple, TypeVar
 
-from reactdb.budget import CALL_STEPS, STEP_BYTES, check, in_turn, paced, spend
+from reactdb.budget import CALL_STEPS, STEP_BYTES, check, in_turn, spend, spend_per_element
 from reactdb.dialects.couchdb import attachments as attached
 from reactdb.dialects.couchdb import settings
+from reactdb.dialects.couchdb.all_docs import IdRange, designs, list_range
 from reactdb.dialects.couchdb.changes import ChangesFeed, ChangesRequest
-from reactdb.dialects.couchdb.documents import GivenDocument, given_document, shown_path
+from reactdb.dialects.couchdb.documents import GivenDocument, parse_document, render_path
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.headers import check_text
-from reactdb.dialects.couchdb.listing import IdRange, designs, listed
 from reactdb.dialects.couchdb.locals import delete_local, get_local, local_docs, put_local
-from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, add_losers, not_found, writing
+from reactdb.dialects.couchdb.names import LOCAL, check_id, id_of, key_bytes_of, key_of
+from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, add_losers, call_write, not_found
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS, HOOK, KeptLeaf
-from reactdb.dialects.couchdb.spelling import LOCAL, check_id, id_of, key_bytes_of, key_of
 from reactdb.dialects.couchdb.states import (
     Editor,
     Fill,
@@ -38,16 +38,16 @@ from reactdb.dialects.couchdb.states import (
     earlier,
     prepare,
 )
-from reactdb.dialects.couchdb.tasks import active_tasks, running
+from reactdb.dialects.couchdb.tasks import active_tasks, list_task
 from reactdb.dialects.couchdb.trees import Path, Rev, parse_rev
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.retention import Retention, named_retention
+from reactdb.store.retention import Retention, read_retention
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import collation
 
 if TYPE_CHECKING:
     from reactdb.database import Database
-    from reactdb.dialects.couchdb.waking import Wakers
+    from reactdb.dialects.couchdb.change_waiters import Wakers
 
 T = TypeVar("T")
 
@@ -186,12 +186,12 @@ class CouchDatabase(DocumentReader):
         its tables are compacted. Under the retention "auto", all history is removed."""
         spend(CALL_STEPS)
         with self.session.read() as snapshot:
-            retention = named_retention(snapshot.connection)
+            retention = read_retention(snapshot.connection)
         if retention is None:
             # All history stays. Ancestors that no path has any more are removed only here.
             self.session.sweep()
             return
-        with running(self.session, lambda: {"type": "database_compaction", "database": self.name}):
+        with list_task(self.session, lambda: {"type": "database_compaction", "database": self.name}):
             self.session.compact(Retention(changes=0) if retention.is_auto else retention)
 
     def _write(self, work: Callable[[Editor], T]) -> T:
@@ -218,7 +218,7 @@ class CouchDatabase(DocumentReader):
                 spend(CALL_STEPS)
                 return work(transaction, tables)
 
-        return writing(lambda: self.session.transact(one, origin=self.origin))
+        return call_write(lambda: self.session.transact(one, origin=self.origin))
 
     # -----------------------------------------------------------------------------------------------------------
     # Reading documents
@@ -250,23 +250,23 @@ class CouchDatabase(DocumentReader):
             return self.get_local(id)
         wanted = None if rev is None else parse_rev(rev)
         with self.reading() as reading:
-            state, leaf = _found(reading, id, wanted, latest=latest)
+            state, leaf = _find_leaf(reading, id, wanted, latest=latest)
             path = reading.path(state, leaf.lineage)
-            found = self.shown(leaf, state)
+            document = self.render(leaf, state)
             if revs:
-                found["_revisions"] = shown_path(path)
+                document["_revisions"] = render_path(path)
             if revs_info:
-                found["_revs_info"] = _revs_info(reading, state, path)
+                document["_revs_info"] = _revs_info(reading, state, path)
             if conflicts:
-                add_losers(found, state)
+                add_losers(document, state)
             if deleted_conflicts:
-                add_losers(found, state, is_deleted=True)
+                add_losers(document, state, is_deleted=True)
             if local_seq:
-                found["_local_seq"] = reading.seq_text(state.seq)
+                document["_local_seq"] = reading.seq_text(state.seq)
         # Outside of the snapshot, because they may be large.
         if attachments or atts_since is not None:
-            self.attach(found, leaf, path, atts_since)
-        return found
+            self.attach(document, leaf, path, atts_since)
+        return document
 
     def open_revs(
         self,
@@ -283,12 +283,12 @@ class CouchDatabase(DocumentReader):
         Raises:
             CouchError: 400, a revision has no valid form; 404, all leaves of a document that never existed.
         """
-        asked = None if wanted == "all" else [parse_rev(one) for one in paced(wanted)]
+        revs_or_none = None if wanted == "all" else [parse_rev(one) for one in spend_per_element(wanted)]
         with self.reading() as reading:
-            opened = _opened(reading, reading.state(id), asked, latest=latest)
-        return self._told(opened, revs=revs, attachments=attachments, atts_since=atts_since)
+            opened = _open_revisions(reading, reading.state(id), revs_or_none, latest=latest)
+        return self._render_revisions(opened, revs=revs, attachments=attachments, atts_since=atts_since)
 
-    def _told(
+    def _render_revisions(
         self,
         opened: Iterable[Opened],
         *,
@@ -297,20 +297,20 @@ class CouchDatabase(DocumentReader):
         atts_since: Sequence[str] | None,
     ) -> list[dict[str, Any]]:
         """Revisions in the form of `open_revs`. Outside of a snapshot, because attachments may be large."""
-        found: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
         for rev, there in opened:
             spend(CALL_STEPS)
             if there is None:
-                found.append({"missing": str(rev)})
+                results.append({"missing": str(rev)})
                 continue
             state, leaf, path = there
-            document = self.shown(leaf, state)
+            document = self.render(leaf, state)
             if revs:
-                document["_revisions"] = shown_path(path)
+                document["_revisions"] = render_path(path)
             if attachments or atts_since is not None:
                 self.attach(document, leaf, path, atts_since)
-            found.append({"ok": document})
-        return found
+            results.append({"ok": document})
+        return results
 
     def bulk_get(
         self,
@@ -322,27 +322,27 @@ class CouchDatabase(DocumentReader):
     ) -> list[dict[str, Any]]:
         """One result per request, in order: `{"id", "docs": [{"ok": document} or {"error": {...}}]}`. A request is `{"id", "rev",
         "atts_since"}`; without `rev`, it means all leaves."""
-        found: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
         for place in range(0, len(requests), PAGE):
             some = [one if isinstance(one, dict) else {} for one in requests[place : place + PAGE]]
             with self.reading() as reading:
                 states = reading.states(id for one in some if isinstance(id := one.get("id"), str))
-                opened = [_bulk_opened(reading, states, one, latest=latest) for one in some]
-            found += [
-                self._bulk_told(one, there, revs=revs, attachments=attachments)
+                opened = [_open_bulk_item(reading, states, one, latest=latest) for one in some]
+            results += [
+                self._render_bulk_item(one, there, revs=revs, attachments=attachments)
                 for one, there in zip(some, opened, strict=True)
             ]
-        return found
+        return results
 
-    def _bulk_told(
-        self, asked: dict[str, Any], opened: list[Opened] | CouchError, *, revs: bool, attachments: bool
+    def _render_bulk_item(
+        self, request: dict[str, Any], opened: list[Opened] | CouchError, *, revs: bool, attachments: bool
     ) -> dict[str, Any]:
-        id, rev = asked.get("id"), asked.get("rev")
+        id, rev = request.get("id"), request.get("rev")
 
         def failed(error: str, reason: str) -> dict[str, Any]:
-            told = "undefined" if rev is None and id is not None else rev
-            said = {"id": id, "rev": told, "error": error, "reason": reason}
-            return {"id": id, "docs": [{"error": said}]}
+            rev_or_undefined = "undefined" if rev is None and id is not None else rev
+            entry = {"id": id, "rev": rev_or_undefined, "error": error, "reason": reason}
+            return {"id": id, "docs": [{"error": entry}]}
 
         if id is None:
             rev = None
@@ -351,9 +351,9 @@ class CouchDatabase(DocumentReader):
             return failed(opened.error, opened.reason)
         if any(there is None for _, there in opened):
             return failed("not_found", "missing")
-        since = asked.get("atts_since") if attachments else None
+        since = request.get("atts_since") if attachments else None
         try:
-            found = self._told(
+            docs = self._render_revisions(
                 opened,
                 revs=revs,
                 attachments=attachments,
@@ -361,35 +361,37 @@ class CouchDatabase(DocumentReader):
             )
         except CouchError as error:
             return failed(error.error, error.reason)
-        return {"id": id, "docs": found}
+        return {"id": id, "docs": docs}
 
     def design_documents(self) -> list[dict[str, Any]]:
         """All design documents, as `get` returns them, in the order of ids."""
         with self.reading() as reading:
-            found = designs(reading.snapshot, reading.tables, reading.heads)
-            return [self.shown(state.winner, state) for state in found]
+            states = designs(reading.snapshot, reading.tables, reading.heads)
+            return [self.render(state.winner, state) for state in states]
 
-    def revs_diff(self, asked: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    def revs_diff(self, revisions: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         """The revisions that are missing here: `{id: {"missing": [...], "possible_ancestors": [...]}}`.
 
         Raises:
             CouchError: 400, the argument has no lists of revisions.
         """
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         with self.reading() as reading:
-            for id, texts in asked.items():
-                wanted = list(dict.fromkeys(_parsed_revs(id, texts)))
+            for id, texts in revisions.items():
+                wanted = list(dict.fromkeys(_parse_revs(id, texts)))
                 state = None if not id else reading.state(id)
-                missing = [rev for rev in paced(wanted) if state is None or not reading.knows(state, rev)]
+                missing = [
+                    rev for rev in spend_per_element(wanted) if state is None or not reading.knows(state, rev)
+                ]
                 if not missing:
                     continue
-                found[id] = {"missing": [str(rev) for rev in missing]}
+                result[id] = {"missing": [str(rev) for rev in missing]}
                 highest = max(rev.generation for rev in missing)
                 leaves = [] if state is None else [rev for rev, _ in state.revs()]
                 ancestors = [str(rev) for rev in leaves if rev.generation < highest]
                 if ancestors:
-                    found[id]["possible_ancestors"] = ancestors
-        return found
+                    result[id]["possible_ancestors"] = ancestors
+        return result
 
     def all_docs(
         self,
@@ -410,26 +412,27 @@ class CouchDatabase(DocumentReader):
         with self.reading() as reading:
             total, _ = self._count(reading)
             offset: int | None = None
-            found: list[tuple[Any, State | None]]
+            selected: list[tuple[Any, State | None]]
             if keys is not None:
-                found = [
-                    (key, reading.state(key) if isinstance(key, str) and key else None) for key in paced(keys)
+                selected = [
+                    (key, reading.state(key) if isinstance(key, str) and key else None)
+                    for key in spend_per_element(keys)
                 ]
-                found = found[::-1] if descending else found
-                found = found[skip:][: limit if limit is not None else len(found)]
+                selected = selected[::-1] if descending else selected
+                selected = selected[skip:][: limit if limit is not None else len(selected)]
             else:
                 wanted = IdRange(startkey, endkey, inclusive_end, descending, limit, skip)
-                offset, states = listed(reading.snapshot, reading.tables, reading.heads, wanted)
-                found = [(None, state) for state in states]
+                offset, states = list_range(reading.snapshot, reading.tables, reading.heads, wanted)
+                selected = [(None, state) for state in states]
             documents = [
                 None
                 if state is None or state.is_deleted or not include_docs
-                else self.shown(state.winner, state)
-                for _, state in found
+                else self.render(state.winner, state)
+                for _, state in selected
             ]
             seq = reading.seq_text(reading.newest)
         rows = []
-        for (key, state), document in paced(zip(found, documents, strict=True)):
+        for (key, state), document in spend_per_element(zip(selected, documents, strict=True)):
             if state is None:
                 rows.append({"key": key, "error": "not_found"})
                 continue
@@ -477,7 +480,7 @@ class CouchDatabase(DocumentReader):
         """
         if isinstance(document, dict) and str(document.get("_id", "")).startswith(LOCAL):
             return self.put_local(document if rev is None else {**document, "_rev": rev})
-        given = self._given(document)
+        given = self._parse_document(document)
         id = given.id if given.id is not None else next(new_ids())
         if rev is not None:
             wanted = parse_rev(rev)
@@ -496,11 +499,11 @@ class CouchDatabase(DocumentReader):
             def work(editor: Editor) -> Rev:
                 made = editor.edit(key, given.rev, fill, is_deleted=given.is_deleted)
                 for loser in gone:
-                    editor.edit(key, loser, nothing, is_deleted=True)
+                    editor.edit(key, loser, no_fields, is_deleted=True)
                 return made
 
             return {"ok": True, "id": id, "rev": str(self._write(work))}
-        path = _told_path(given)
+        path = _require_path(given)
         self._write(lambda editor: editor.add(key, path, fill, is_deleted=given.is_deleted))
         return {"ok": True, "id": id, "rev": str(path.rev)}
 
@@ -512,9 +515,9 @@ class CouchDatabase(DocumentReader):
         """
         if id.startswith(LOCAL):
             return self.delete_local(id)
-        return self._edit_there(id, rev, nothing, is_deleted=True)
+        return self._edit_existing(id, rev, no_fields, is_deleted=True)
 
-    def _edit_there(self, id: str, rev: str | None, fill: Fill, *, is_deleted: bool) -> dict[str, Any]:
+    def _edit_existing(self, id: str, rev: str | None, fill: Fill, *, is_deleted: bool) -> dict[str, Any]:
         """Edit an existing document.
 
         Raises:
@@ -544,7 +547,7 @@ class CouchDatabase(DocumentReader):
         """
         for document in documents:
             spend(CALL_STEPS)
-            self._bulk_given(document, new_edits)
+            self._parse_bulk_document(document, new_edits)
         rows: list[dict[str, Any]] = []
         ids = new_ids()
         # Prepared, and not yet written. Only some at a time, because the notes on a document take more room than the document.
@@ -556,32 +559,32 @@ class CouchDatabase(DocumentReader):
             place = until
             check()
             began = time.perf_counter()
-            count, found = self._write(partial(_write_some, edits, new_edits, self.put_local))
+            count, written = self._write(partial(_write_some, edits, new_edits, self.put_local))
             del edits[:count]
-            rows += found
+            rows += written
             if edits or place < len(documents):
                 time.sleep(PAUSE * (time.perf_counter() - began))
         return rows
 
-    def _bulk_given(self, document: Any, is_new_edit: bool) -> GivenDocument:
+    def _parse_bulk_document(self, document: Any, is_new_edit: bool) -> GivenDocument:
         """
         Raises:
             CouchError: 400, it cannot be a document.
         """
-        given = self._given(document)
+        given = self._parse_document(document)
         if not is_new_edit:
-            _told_path(given)
+            _require_path(given)
         if given.id is not None and not given.id.startswith(LOCAL):
             key_bytes_of(given.id)
         return given
 
     def _bulk_edit(self, document: Any, ids: Iterator[str], *, is_new_edit: bool) -> BulkEdit:
         """A document of a bulk, with all that can be computed before a lock is taken. `ids`: for documents without an id."""
-        given = self._given(document)
+        given = self._parse_document(document)
         id = next(ids) if given.id is None else given.id
         key = b"" if id.startswith(LOCAL) else key_bytes_of(id)
         refusal = prepared = None
-        fill: Fill = nothing
+        fill: Fill = no_fields
         try:
             fill = self._fill(given, id, None, is_new_edit=is_new_edit)
             if key and not given.attachments:
@@ -600,8 +603,8 @@ class CouchDatabase(DocumentReader):
         spend(CALL_STEPS + edit.size // STEP_BYTES)
         return edit
 
-    def _given(self, document: object) -> GivenDocument:
-        return given_document(document, self._primary_key)
+    def _parse_document(self, document: object) -> GivenDocument:
+        return parse_document(document, self._primary_key)
 
     def _fill(
         self, given: GivenDocument, id: str, parts: Mapping[str, Any] | None, *, is_new_edit: bool
@@ -632,11 +635,13 @@ class CouchDatabase(DocumentReader):
         """
         wanted = None if rev is None else parse_rev(rev)
         with self.reading() as reading:
-            _, leaf = _found(reading, id, wanted)
+            _, leaf = _find_leaf(reading, id, wanted)
         stub = (attached.stubs_of(leaf.fields) or {}).get(name)
         if stub is None:
             raise attached.missing()
-        return attached.shown({name: stub}, leaf.lineage.start)[name], partial(self.blobs.open, stub["blob"])
+        return attached.render_stubs({name: stub}, leaf.lineage.start)[name], partial(
+            self.blobs.open, stub["blob"]
+        )
 
     def put_attachment(
         self,
@@ -708,7 +713,7 @@ class CouchDatabase(DocumentReader):
             fields = {field: value for field, value in near[0].fields.items() if field != ATTACHMENTS}
             return {**fields, ATTACHMENTS: stubs} if stubs else fields
 
-        return self._edit_there(id, rev, fill, is_deleted=False)
+        return self._edit_existing(id, rev, fill, is_deleted=False)
 
     # -----------------------------------------------------------------------------------------------------------
     # Local documents and changes
@@ -731,15 +736,17 @@ class CouchDatabase(DocumentReader):
         with self.reading() as reading:
             return local_docs(reading.snapshot, reading.tables, include_docs=include_docs)
 
-    def purge(self, asked: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    def purge(self, revisions: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
         """Remove leaves from trees, without a tombstone; of many documents in several commits. Returns the removed revisions by
         id.
 
         Raises:
             CouchError: 400, the argument has no lists of revisions.
         """
-        wanted = [(id, key_bytes_of(id), _parsed_revs(id, revs)) for id, revs in paced(asked.items())]
-        found: dict[str, list[str]] = {}
+        wanted = [
+            (id, key_bytes_of(id), _parse_revs(id, revs)) for id, revs in spend_per_element(revisions.items())
+        ]
+        purged: dict[str, list[str]] = {}
         place = 0
         while place < len(wanted):
             some = wanted[place : place + PURGED_TOGETHER]
@@ -748,9 +755,9 @@ class CouchDatabase(DocumentReader):
             def work(editor: Editor, some: Sequence[Any] = some) -> dict[str, list[str]]:
                 return {id: [str(rev) for rev in editor.purge(key, revs)] for id, key, revs in some}
 
-            found |= self._write(work)
+            purged |= self._write(work)
             place += len(some)
-        return found
+        return purged
 
     def changes(self, request: ChangesRequest | None = None, **asked: Any) -> ChangesFeed:
         """A feed of the database's changes.
@@ -774,7 +781,7 @@ def new_ids() -> Iterator[str]:
     return (f"{begin}{number:08x}" for number in count(1))
 
 
-def nothing(near: Sequence[KeptLeaf], generation: int) -> dict[str, Any]:
+def no_fields(near: Sequence[KeptLeaf], generation: int) -> dict[str, Any]:
     """The fields of a deleted document."""
     return {}
 
@@ -821,20 +828,20 @@ def _write_one(
         if is_new_edit:
             made = editor.edit(key, given.rev, edit.fill, is_deleted=is_deleted, prepared=prepared)
             return {"ok": True, "id": edit.id, "rev": str(made)}
-        editor.add(key, _told_path(given), edit.fill, is_deleted=is_deleted, prepared=prepared)
+        editor.add(key, _require_path(given), edit.fill, is_deleted=is_deleted, prepared=prepared)
         return None
     except CouchError as error:
         return {"id": edit.id, "error": error.error, "reason": error.reason}
 
 
-def _parsed_revs(id: str, texts: object) -> list[Rev]:
+def _parse_revs(id: str, texts: object) -> list[Rev]:
     """
     Raises:
         CouchError: 400, it is no list of revisions.
     """
     if not isinstance(texts, list):
         raise CouchError(400, "bad_request", f"The revisions of `{id}` must be an array")
-    return list(map(parse_rev, paced(texts)))
+    return list(map(parse_rev, spend_per_element(texts)))
 
 
 def _must_live(state: State | None) -> State:
@@ -849,7 +856,7 @@ def _must_live(state: State | None) -> State:
     return state
 
 
-def _found(
+def _find_leaf(
     reading: OpenReading, id: str, wanted: Rev | None, *, latest: bool = False
 ) -> tuple[State, KeptLeaf]:
     """A document and its winner, or the wanted revision; `latest`: the leaf that descends from it.
@@ -869,8 +876,8 @@ def _found(
     return state, leaf
 
 
-def _opened(
-    reading: OpenReading, state: State | None, asked: Sequence[Rev] | None, *, latest: bool = False
+def _open_revisions(
+    reading: OpenReading, state: State | None, wanted: Sequence[Rev] | None, *, latest: bool = False
 ) -> list[Opened]:
     """Revisions of a document; None: its leaves.
 
@@ -878,13 +885,13 @@ def _opened(
         CouchError: 404, all leaves of a document that never existed.
     """
     if state is None:
-        if asked is None:
+        if wanted is None:
             raise not_found("missing")
-        return [(rev, None) for rev in asked]
+        return [(rev, None) for rev in wanted]
     leaves: dict[Rev, KeptLeaf | None] = {}
-    if asked is None:
+    if wanted is None:
         leaves = {leaf.lineage.rev: leaf for leaf in state.leaves}
-    for rev in paced(asked or ()):
+    for rev in spend_per_element(wanted or ()):
         below = reading.below(state, rev) if latest else []
         if below:
             leaves |= {leaf.lineage.rev: leaf for leaf in below}
@@ -896,22 +903,24 @@ def _opened(
     ]
 
 
-def _bulk_opened(
-    reading: OpenReading, states: Mapping[str, State], asked: dict[str, Any], *, latest: bool
+def _open_bulk_item(
+    reading: OpenReading, states: Mapping[str, State], request: dict[str, Any], *, latest: bool
 ) -> list[Opened] | CouchError:
     """The result of one request of `bulk_get`, or its error."""
-    rev = asked.get("rev")
+    rev = request.get("rev")
     try:
-        id = check_id(asked.get("id"))
+        id = check_id(request.get("id"))
         if id not in states:
             # An id that cannot be a key is refused.
             key_bytes_of(id)
-        return _opened(reading, states.get(id), None if rev is None else [parse_rev(rev)], latest=latest)
+        return _open_revisions(
+            reading, states.get(id), None if rev is None else [parse_rev(rev)], latest=latest
+        )
     except CouchError as error:
         return error
 
 
-def _told_path(given: GivenDocument) -> Path:
+def _require_path(given: GivenDocument) -> Path:
     """
     Raises:
         CouchError: 400, the document says nothing of its revision, or a revision has control characters.

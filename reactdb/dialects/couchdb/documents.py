@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.names import REPLICATION_FIELDS, check_id, to_couchdb_fields, to_stored_fields
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS
-from reactdb.dialects.couchdb.spelling import REPLICATION_FIELDS, check_id, shown_fields, stored_fields
 from reactdb.dialects.couchdb.trees import Path, Rev, is_hash, normal_hash, parse_rev
 
 # Members with a special meaning, which are not stored as fields.
@@ -37,7 +37,7 @@ class GivenDocument(NamedTuple):
     attachments: object
 
 
-def given_document(document: object, primary_key: str) -> GivenDocument:
+def parse_document(document: object, primary_key: str) -> GivenDocument:
     """
     Raises:
         CouchError: 400, CouchDB has no such document.
@@ -60,8 +60,8 @@ def given_document(document: object, primary_key: str) -> GivenDocument:
     rev = None if rev is None or rev == "" else parse_rev(rev)
     path = None if rev is None else Path(rev.generation, (rev.hash,))
     if "_revisions" in document:
-        path = _given_path(document["_revisions"])
-    stored = stored_fields(fields)
+        path = _parse_path(document["_revisions"])
+    stored = to_stored_fields(fields)
     if primary_key in stored:
         # The table has its key there.
         if stored[primary_key] != id:
@@ -74,17 +74,17 @@ def given_document(document: object, primary_key: str) -> GivenDocument:
     return GivenDocument(id, rev, path, is_deleted, stored, document.get(ATTACHMENTS))
 
 
-def shown_path(path: Path) -> dict[str, Any]:
+def render_path(path: Path) -> dict[str, Any]:
     """A path as `_revisions`."""
     return {"start": path.start, "ids": list(path.ids)}
 
 
-def path_shown(revisions: Mapping[str, Any]) -> Path:
-    """The path of a result of `shown_path`."""
+def path_of_revisions(revisions: Mapping[str, Any]) -> Path:
+    """The path of a result of `render_path`."""
     return Path(revisions["start"], tuple(revisions["ids"]))
 
 
-def _given_path(revisions: object) -> Path:
+def _parse_path(revisions: object) -> Path:
     """
     Raises:
         CouchError: 400, it is no path.
@@ -104,7 +104,7 @@ def _given_path(revisions: object) -> Path:
     )
 
 
-def shown_document(
+def render_document(
     id: str, rev: Rev, fields: dict[str, Any], primary_key: str, *, is_deleted: bool, has_stubs: bool
 ) -> dict[str, Any]:
     """A revision in CouchDB's form, without optional members and without attachments.
@@ -112,7 +112,7 @@ def shown_document(
     Args:
         has_stubs: Its `_attachments` are stubs.
     """
-    found: dict[str, Any] = {"_id": id, "_rev": str(rev)}
+    document: dict[str, Any] = {"_id": id, "_rev": str(rev)}
     if is_deleted:
-        found["_deleted"] = True
-    return found | shown_fields(fields, (primary_key, ATTACHMENTS) if has_stubs else (primary_key,))
+        document["_deleted"] = True
+    return document | to_couchdb_fields(fields, (primary_key, ATTACHMENTS) if has_stubs else (primary_key,))

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from reactdb.dialects.couchdb.designs import DesignDocuments, filter_function, map_function
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.mango import Selector, field_path, projected
+from reactdb.dialects.couchdb.mango import Selector, field_path, project
 from reactdb.json import read_plain
 
 __all__ = ["DesignFilter", "DocumentFilter", "IdFilter", "SelectorFilter", "filter_of"]
@@ -59,9 +59,9 @@ class SelectorFilter(DocumentFilter):
     def passes(self, document: dict[str, Any]) -> bool:
         return self.selector.passes(document)
 
-    def shown(self, document: dict[str, Any]) -> dict[str, Any]:
+    def render(self, document: dict[str, Any]) -> dict[str, Any]:
         """The document for `include_docs`: the requested `fields`, or all."""
-        return projected(document, self._paths)
+        return project(document, self._paths)
 
 
 def filter_of(
@@ -96,10 +96,12 @@ def filter_of(
         return None
     if len(parts) != 2:
         raise CouchError(400, "bad_request", "`filter` must be of the form `designname/filtername`")
-    return filter_function(database, parts[0], parts[1], _asked(body) | (request or {}) | {"query": query})
+    return filter_function(
+        database, parts[0], parts[1], _request_object(body) | (request or {}) | {"query": query}
+    )
 
 
-def _asked(body: dict[str, Any] | None) -> dict[str, Any]:
+def _request_object(body: dict[str, Any] | None) -> dict[str, Any]:
     """The part of a request that every function can read."""
     nobody: dict[str, Any] = {"db": None, "name": None, "roles": []}
     return {"method": "GET" if body is None else "POST", "headers": {}, "body": body, "userCtx": nobody}

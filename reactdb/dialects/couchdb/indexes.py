@@ -5,7 +5,7 @@ order is made for each request. A request is fast because of an index of the tab
 its first field, and `_find` uses it also under another choice. An index that arrived by replication, without a request here, has
 none.
 
-Rule of this file: definitions. `planning` chooses the index for a request.
+Rule of this file: definitions. `mango_plan` chooses the index for a request.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from reactdb.budget import CALL_STEPS, spend
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.mango import Selector, native_path
-from reactdb.dialects.couchdb.options import checked_bulk_delete, checked_index
-from reactdb.dialects.couchdb.spelling import DESIGN
+from reactdb.dialects.couchdb.names import DESIGN
+from reactdb.dialects.couchdb.options import check_bulk_delete, check_index
 from reactdb.expression.build import row
-from reactdb.expression.stored import to_data
+from reactdb.expression.serialize import to_data
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec
 
@@ -83,13 +83,13 @@ ALL_DOCS: Final = Index(None, "_all_docs", ("_id",), {"fields": [{"_id": "asc"}]
 
 def indexes_of(database: CouchDatabase) -> list[Index]:
     """All indexes: first the documents in the order of ids, then by design document and name."""
-    found = [ALL_DOCS]
+    indexes = [ALL_DOCS]
     for document in database.design_documents():
         views = document.get("views")
         if document.get("language") == "query" and isinstance(views, dict):
             made = (_from_view(document["_id"], name, views[name]) for name in sorted(views))
-            found += [index for index in made if index is not None]
-    return found
+            indexes += [index for index in made if index is not None]
+    return indexes
 
 
 def _from_view(design: str, name: str, view: Any) -> Index | None:
@@ -113,9 +113,9 @@ def indexes(database: CouchDatabase, limit: int | None = None, skip: int = 0) ->
     """The answer of `GET /{db}/_index`."""
     if skip < 0 or (limit is not None and limit < 1):
         raise CouchError(500, "invalid_list_index_params", "Index parameter ranges: limit > 1, skip > 0")
-    found = [index.as_json() for index in indexes_of(database)]
+    listed = [index.as_json() for index in indexes_of(database)]
     stop = None if limit is None else skip + limit
-    return {"total_rows": len(found), "indexes": found[skip:stop]}
+    return {"total_rows": len(listed), "indexes": listed[skip:stop]}
 
 
 def create_index(database: CouchDatabase, body: dict[str, Any]) -> dict[str, Any]:
@@ -124,12 +124,12 @@ def create_index(database: CouchDatabase, body: dict[str, Any]) -> dict[str, Any
     Raises:
         CouchError: It is no index (400), or its type is not supported here (503).
     """
-    options, definition = checked_index(body)
+    options, definition = check_index(body)
     partial = definition["partial_filter_selector"]
     made = {"fields": definition["fields"], "partial_filter_selector": partial.normal}
     # The same fields under another name are another index, in a design document of its own.
-    said = json.dumps([made, options["name"]])
-    automatic = sha1(said.encode(), usedforsecurity=False).hexdigest()
+    identity = json.dumps([made, options["name"]])
+    automatic = sha1(identity.encode(), usedforsecurity=False).hexdigest()
     name = options["name"] or automatic
     id = DESIGN + (options["ddoc"] or automatic).removeprefix(DESIGN)
     document = _design_document(database, id)
@@ -165,8 +165,8 @@ def delete_index(database: CouchDatabase, design: str, name: str) -> dict[str, A
         CouchError: It does not exist (404).
     """
     id = DESIGN + design.removeprefix(DESIGN)
-    found = [index for index in indexes_of(database) if (index.design, index.name) == (id, name)]
-    if not found:
+    matches = [index for index in indexes_of(database) if (index.design, index.name) == (id, name)]
+    if not matches:
         raise CouchError(404, "not_found", "missing")
     document = database.get(id)
     views = {other: view for other, view in document["views"].items() if other != name}
@@ -180,19 +180,19 @@ def delete_index(database: CouchDatabase, design: str, name: str) -> dict[str, A
             database.delete(id, document["_rev"])
         else:
             database.put(rest)
-    _drop_native(database, found[0].columns[:1])
+    _drop_native(database, matches[0].columns[:1])
     return {"ok": True}
 
 
 def bulk_delete_indexes(database: CouchDatabase, body: dict[str, Any]) -> dict[str, Any]:
     """The answer of `POST /{db}/_index/_bulk_delete`: design documents with a deleted index, and design documents without."""
     success, fail = [], []
-    for given in checked_bulk_delete(body):
+    for given in check_bulk_delete(body):
         spend(CALL_STEPS)
         id = DESIGN + given.removeprefix(DESIGN)
-        found = [index for index in indexes_of(database) if index.design == id]
-        if len(found) == 1:
-            delete_index(database, id, found[0].name)
+        matches = [index for index in indexes_of(database) if index.design == id]
+        if len(matches) == 1:
+            delete_index(database, id, matches[0].name)
             success.append({"id": id, "ok": True})
         else:
             fail.append({"id": id, "error": "not_found"})

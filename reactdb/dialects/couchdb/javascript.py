@@ -23,7 +23,7 @@ from reactdb.dialects.couchdb.script_process import (
     ScriptsEnded,
     ScriptsGone,
     forget,
-    held_within_budget,
+    hold_within_budget,
     new_number,
     script_process,
 )
@@ -168,7 +168,7 @@ class _Function:
     def _answers(self, documents: Iterable[dict[str, Any]]) -> Iterator[Any]:
         """The function's result for each document. A batch is computed when its first result is needed."""
         for batch in _batches(map(_json, documents)):
-            with held_within_budget(self._lock):
+            with hold_within_budget(self._lock):
                 given = self._called(f"[{','.join(batch)}]")
             if not (isinstance(given, list) and len(given) == len(batch)):
                 raise self._refusal("it did not answer for each document")
@@ -202,7 +202,7 @@ class _Function:
     def _ask(self, *message: Any, life: Life | None = None) -> tuple[Any, Life]:
         now = life or (0, 0)
         try:
-            text, now = script_process().ask(ANSWER_S, *message, life=life)
+            text, now = script_process().request(ANSWER_S, *message, life=life)
             answer = read_plain(text)
         except ScriptFailed as error:
             answer = [False, "error", str(error)]
@@ -213,16 +213,16 @@ class _Function:
             raise self._refusal("it takes too long" if end.is_late else "it needs too much memory") from None
         if isinstance(answer, list) and len(answer) == 2 and answer[0] is True:
             return answer[1], now
-        kind, said = (
+        kind, content = (
             answer[1:] if isinstance(answer, list) and len(answer) == 3 else ("error", "it did not answer")
         )
-        shown = said if kind == "error" else f"{kind}: {said}"
+        shown = content if kind == "error" else f"{kind}: {content}"
         if shown in _ENDS:
             self._life = None
         raise self._refusal(_ENDS.get(shown, shown))
 
-    def _refusal(self, said: str) -> CouchError:
-        return CouchError(500, "error", f"{self._name} failed: {said}")
+    def _refusal(self, reason: str) -> CouchError:
+        return CouchError(500, "error", f"{self._name} failed: {reason}")
 
 
 class DocumentFunction(_Function):

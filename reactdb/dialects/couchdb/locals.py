@@ -9,11 +9,11 @@ import re
 from itertools import chain
 from typing import Any, Final
 
+from reactdb.dialects.couchdb.all_docs import entry_pages
 from reactdb.dialects.couchdb.documents import PASSED_OVER, SAID
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.listing import entry_pages
-from reactdb.dialects.couchdb.spelling import LOCAL, shown_fields, stored_fields
-from reactdb.dialects.couchdb.states import HeadSource, Tables, encoded
+from reactdb.dialects.couchdb.names import LOCAL, to_couchdb_fields, to_stored_fields
+from reactdb.dialects.couchdb.states import HeadSource, Tables, encode_document
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
@@ -27,10 +27,10 @@ def full_id(id: str) -> str:
 
 
 def get_local(heads: HeadSource, tables: Tables, id: str) -> dict[str, Any]:
-    found = None if tables.local is None else heads.head(tables.local, _key(id))
-    if found is None:
+    head = None if tables.local is None else heads.head(tables.local, _key(id))
+    if head is None:
         raise CouchError(404, "not_found", "missing")
-    return _shown(found[1])
+    return _decode_local(head[1])
 
 
 def put_local(transaction: WriteTransaction, tables: Tables, document: dict[str, Any]) -> dict[str, Any]:
@@ -50,9 +50,9 @@ def put_local(transaction: WriteTransaction, tables: Tables, document: dict[str,
         if match is None:
             raise CouchError(400, "bad_request", "Invalid rev format")
         number = int(match[1]) + 1
-    fields = stored_fields({name: value for name, value in document.items() if not name.startswith("_")})
+    fields = to_stored_fields({name: value for name, value in document.items() if not name.startswith("_")})
     assert tables.local is not None
-    transaction.put(tables.local, _key(id), encoded({"id": id, "number": number, "fields": fields}))
+    transaction.put(tables.local, _key(id), encode_document({"id": id, "number": number, "fields": fields}))
     return {"ok": True, "id": id, "rev": f"0-{number}"}
 
 
@@ -68,7 +68,7 @@ def local_docs(snapshot: Snapshot, tables: Tables, *, include_docs: bool) -> dic
     pages = iter(()) if tables.local is None else entry_pages(snapshot, tables.local)
     for change in chain.from_iterable(pages):
         assert change.new_bytes is not None
-        document = _shown(change.new_bytes)
+        document = _decode_local(change.new_bytes)
         row = {"id": document["_id"], "key": document["_id"], "value": {"rev": document["_rev"]}}
         rows.append(row | {"doc": document} if include_docs else row)
     return {"total_rows": None, "offset": None, "rows": rows}
@@ -78,6 +78,6 @@ def _key(id: str) -> bytes:
     return collation.key_bytes(full_id(id))
 
 
-def _shown(body: bytes) -> dict[str, Any]:
+def _decode_local(body: bytes) -> dict[str, Any]:
     row = codec.decode(body)
-    return {"_id": row["id"], "_rev": f"0-{row['number']}", **shown_fields(row["fields"], ())}
+    return {"_id": row["id"], "_rev": f"0-{row['number']}", **to_couchdb_fields(row["fields"], ())}

@@ -29,7 +29,7 @@ from reactdb.errors import QueryError, ResourceLimit
 from reactdb.expression.build import Expression, row
 from reactdb.expression.pattern import read_pattern
 
-__all__ = ["Selector", "erlang", "field_path", "native_path", "projected", "read_field", "set_field"]
+__all__ = ["Selector", "erlang", "field_path", "native_path", "project", "read_field", "set_field"]
 
 Condition = Callable[[Any], bool]
 MAX_DEPTH: Final = 100
@@ -68,8 +68,8 @@ class Selector:
     def __init__(self, source: dict[str, Any]) -> None:
         self.source = source
         self.size = _size_of(source)
-        self.normal = _normalized(source)
-        self.passes: Condition = _compiled(self.normal)
+        self.normal = _normalize(source)
+        self.passes: Condition = _compile(self.normal)
         """Whether a document, in CouchDB's form, is selected."""
 
     def fields(self) -> list[str]:
@@ -78,7 +78,7 @@ class Selector:
 
     def required_fields(self) -> set[str]:
         """The fields of every selected document."""
-        return _required(self.normal)
+        return _required_paths(self.normal)
 
     def indexable_fields(self) -> list[str]:
         """The fields for which a range of an index may help, sorted."""
@@ -113,7 +113,7 @@ class Selector:
         parts = [
             part
             for field in dict.fromkeys(self.fields())
-            for part in _implied(field, self.conditions_on(field))
+            for part in _implied_conditions(field, self.conditions_on(field))
         ]
         return reduce(and_, parts) if parts else None
 
@@ -169,7 +169,7 @@ def _no_field() -> CouchError:
 # The normal form: each operator with its argument, then fields as far down as they go, then negations further down
 
 
-def _normalized(selector: dict[str, Any]) -> dict[str, Any]:
+def _normalize(selector: dict[str, Any]) -> dict[str, Any]:
     if not selector:
         return {}
     _check_depth(selector)
@@ -182,13 +182,13 @@ def _normalized(selector: dict[str, Any]) -> dict[str, Any]:
 def _size_of(selector: Any) -> int:
     size, level = 1, [selector]
     while level:
-        found = []
+        below = []
         for value in level:
             members = value.values() if isinstance(value, dict) else value
             size += len(members)
             spend(1 + len(members))
-            found += [inner for inner in members if isinstance(inner, dict | list)]
-        level = found
+            below += [inner for inner in members if isinstance(inner, dict | list)]
+        level = below
     return size
 
 
@@ -287,22 +287,22 @@ def _with_fields(selector: dict[str, Any], path: str) -> dict[str, Any]:
 def _with_negations_inside(selector: dict[str, Any]) -> dict[str, Any]:
     ((name, argument),) = selector.items()
     if name == "$not":
-        return _negated(argument)
+        return _negate(argument)
     if name == "$nor":
-        return {"$and": [_negated(part) for part in argument]}
+        return {"$and": [_negate(part) for part in argument]}
     if name in ("$and", "$or"):
         return {name: [_with_negations_inside(part) for part in argument]}
     return selector
 
 
-def _negated(selector: dict[str, Any]) -> dict[str, Any]:
+def _negate(selector: dict[str, Any]) -> dict[str, Any]:
     ((name, argument),) = selector.items()
     if name == "$not":
         return _with_negations_inside(argument)
     if name == "$nor":
         return {"$or": [_with_negations_inside(part) for part in argument]}
     if name in ("$and", "$or"):
-        return {"$or" if name == "$and" else "$and": [_negated(part) for part in argument]}
+        return {"$or" if name == "$and" else "$and": [_negate(part) for part in argument]}
     if name == "$default":
         raise _bad_argument("$not", selector)
     if name in _OPPOSITES:
@@ -311,7 +311,7 @@ def _negated(selector: dict[str, Any]) -> dict[str, Any]:
         return {name: not argument}
     if name.startswith("$"):
         return {"$not": selector}
-    return {name: _negated(argument)}
+    return {name: _negate(argument)}
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -345,11 +345,11 @@ def _operators(normal: dict[str, Any]) -> Iterator[str]:
                 yield from _operators(part)
 
 
-def _required(normal: dict[str, Any]) -> set[str]:
+def _required_paths(normal: dict[str, Any]) -> set[str]:
     if "$and" in normal:
-        return set().union(*map(_required, normal["$and"]))
+        return set().union(*map(_required_paths, normal["$and"]))
     if "$or" in normal:
-        return set.intersection(*map(_required, normal["$or"])) if normal["$or"] else set()
+        return set.intersection(*map(_required_paths, normal["$or"])) if normal["$or"] else set()
     return {
         name
         for name, argument in normal.items()
@@ -364,7 +364,7 @@ def native_path(field: str) -> tuple[str, ...] | None:
     return path if is_here else None
 
 
-def _implied(field: str, conditions: list[tuple[str, Any]]) -> Iterator[Expression]:
+def _implied_conditions(field: str, conditions: list[tuple[str, Any]]) -> Iterator[Expression]:
     """Native comparisons that follow from Mango's. Between two numbers both orders have only numbers; above a number Mango's
     order has texts, the native order other types."""
     path = native_path(field) if field else None
@@ -454,38 +454,38 @@ def set_field(document: dict[str, Any], path: tuple[str, ...], value: Any) -> No
     document[path[-1]] = value
 
 
-def projected(document: dict[str, Any], paths: list[tuple[str, ...]]) -> dict[str, Any]:
+def project(document: dict[str, Any], paths: list[tuple[str, ...]]) -> dict[str, Any]:
     """The fields of a document at these paths, in their order; without paths the document."""
     if not paths:
         return document
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for path in paths:
         value = read_field(document, path, _MISSING)
         if value is not _MISSING:
-            set_field(found, path, value)
-    return found
+            set_field(fields, path, value)
+    return fields
 
 
 # ---------------------------------------------------------------------------------------------------------------
 # Conditions
 
 
-def _compiled(normal: dict[str, Any], key: Callable[[Any], Any] = collation_key) -> Condition:
+def _compile(normal: dict[str, Any], key: Callable[[Any], Any] = collation_key) -> Condition:
     """A normal form as a function. `key` gives the order of the compared values."""
     if not normal:
         return lambda value: True
     ((name, argument),) = normal.items()
     if name in ("$and", "$or"):
-        return _all_or_any(name, [_compiled(part, key) for part in argument])
+        return _all_or_any(name, [_compile(part, key) for part in argument])
     if name == "$not":
-        inner = _compiled(argument, key)
+        inner = _compile(argument, key)
         return lambda value: not inner(value)
     if name == "$nor":
-        return _compiled({"$and": [{"$not": part} for part in argument]}, key)
+        return _compile({"$and": [{"$not": part} for part in argument]}, key)
     if name in _OPERATORS:
         return _OPERATORS[name](argument, key)
     if name == "":
-        return _compiled(argument, key)
+        return _compile(argument, key)
     return _at_field(name, argument, key)
 
 
@@ -506,7 +506,7 @@ def _all_or_any(name: str, parts: list[Condition]) -> Condition:
 
 def _at_field(field: str, condition: dict[str, Any], key: Callable[[Any], Any]) -> Condition:
     path = field_path(field)
-    passes = _compiled(condition, raw_key if field == "_id" else key)
+    passes = _compile(condition, raw_key if field == "_id" else key)
     if condition == {"$exists": False}:
         return lambda document: _read(document, path) is _MISSING
     if len(path) == 1:
@@ -599,8 +599,8 @@ def _mod(argument: list[int], key: Callable[[Any], Any]) -> Condition:
         if not _is_integer(value) or not divisor:
             return False
         # The remainder has the sign of the dividend.
-        found: int = value % divisor if value >= 0 else -(-value % divisor)
-        return found == remainder
+        rest: int = value % divisor if value >= 0 else -(-value % divisor)
+        return rest == remainder
 
     return passes
 
@@ -659,17 +659,17 @@ def _all(argument: list[Any], key: Callable[[Any], Any]) -> Condition:
 
 
 def _element_matches(argument: dict[str, Any], key: Callable[[Any], Any]) -> Condition:
-    passes = _compiled(argument)
+    passes = _compile(argument)
     return lambda value: isinstance(value, list) and any(map(passes, value))
 
 
 def _elements_match(argument: dict[str, Any], key: Callable[[Any], Any]) -> Condition:
-    passes = _compiled(argument)
+    passes = _compile(argument)
     return lambda value: isinstance(value, list) and bool(value) and all(map(passes, value))
 
 
 def _name_matches(argument: dict[str, Any], key: Callable[[Any], Any]) -> Condition:
-    passes = _compiled(argument)
+    passes = _compile(argument)
     return lambda value: isinstance(value, dict) and any(map(passes, value))
 
 

@@ -73,10 +73,10 @@ class BodyPartReader(io.RawIOBase):
         if count <= 0:
             return 0
         self._file.seek(self._at)
-        found = self._file.read(count)
-        buffer[: len(found)] = found
-        self._at += len(found)
-        return len(found)
+        data = self._file.read(count)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
 
 def boundary_of(content_type: str) -> bytes:
@@ -84,10 +84,10 @@ def boundary_of(content_type: str) -> bytes:
     Raises:
         CouchError: 400, the header names no boundary.
     """
-    found = parameters_of_header(content_type).get("boundary", "")
-    if not found or not found.isascii() or len(found) > MOST_BOUNDARY_CHARACTERS:
+    boundary = parameters_of_header(content_type).get("boundary", "")
+    if not boundary or not boundary.isascii() or len(boundary) > MOST_BOUNDARY_CHARACTERS:
         raise CouchError(400, "bad_request", "The content type names no boundary.")
-    return found.encode("ascii")
+    return boundary.encode("ascii")
 
 
 def parameters_of_header(value: str) -> dict[str, str]:
@@ -95,7 +95,7 @@ def parameters_of_header(value: str) -> dict[str, str]:
 
     Python's `email` and a regular expression take the square of the number of semicolons or quotes; this goes through once.
     """
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     at = value.find(";")
     while at >= 0:
         equals = value.find("=", at)
@@ -107,16 +107,16 @@ def parameters_of_header(value: str) -> dict[str, str]:
         while value[start : start + 1] in (" ", "\t"):
             start += 1
         if value[start : start + 1] == '"':
-            text, after = _unquoted(value, start + 1)
+            text, after = _read_quoted(value, start + 1)
             at = value.find(";", after)
         else:
             at = value.find(";", start)
             text = value[start : at if at >= 0 else len(value)].strip()
-        found.setdefault(name, text)
-    return found
+        parameters.setdefault(name, text)
+    return parameters
 
 
-def _unquoted(value: str, start: int) -> tuple[str, int]:
+def _read_quoted(value: str, start: int) -> tuple[str, int]:
     """(the text up to the next quotation mark, the place behind it). A backslash escapes the next character."""
     pieces: list[str] = []
     at = start

@@ -15,30 +15,30 @@ from reactdb.dialects.couchdb.mango import Selector, erlang
 __all__ = [
     "DEFAULT_LIMIT",
     "INDEX",
-    "checked",
-    "checked_bulk_delete",
-    "checked_find",
-    "checked_index",
+    "check_bulk_delete",
+    "check_find",
+    "check_index",
+    "check_members",
     "read_sort",
 ]
 
 DEFAULT_LIMIT: Final = 25
 
 
-def refused(error: str, reason: str) -> CouchError:
+def bad_option(error: str, reason: str) -> CouchError:
     return CouchError(400, error, reason)
 
 
 def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise refused("invalid_boolean", f"Invalid boolean value: {erlang(value)}")
+        raise bad_option("invalid_boolean", f"Invalid boolean value: {erlang(value)}")
     return value
 
 
 def _integer(least: int, error: str, words: str) -> Callable[[Any], int]:
     def check(value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise refused(error, f"{erlang(value)} is not an integer greater than {words}")
+            raise bad_option(error, f"{erlang(value)} is not an integer greater than {words}")
         return value
 
     return check
@@ -50,19 +50,19 @@ _not_negative: Final = _integer(0, "invalid_non_neg_integer", "or equal to zero"
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise refused("invalid_string", f"Invalid string: {erlang(value)}")
+        raise bad_option("invalid_string", f"Invalid string: {erlang(value)}")
     return value
 
 
 def _name(value: Any) -> str | None:
     if value == "":
-        raise refused("invalid_empty_string", "Index name or ddoc cannot be empty string")
+        raise bad_option("invalid_empty_string", "Index name or ddoc cannot be empty string")
     return None if value is None else _text(value)
 
 
 def _selector(value: Any) -> Selector:
     if not isinstance(value, dict):
-        raise refused("invalid_selector_json", f"Selector must be a JSON object, not: {erlang(value)}")
+        raise bad_option("invalid_selector_json", f"Selector must be a JSON object, not: {erlang(value)}")
     return Selector(value)
 
 
@@ -77,14 +77,14 @@ def _use_index(value: Any) -> list[str]:
             return parts
     elif isinstance(value, list) and len(value) <= 2 and all(isinstance(part, str) for part in value):
         return value
-    raise refused("invalid_index_name", f"Invalid index name: {erlang(value)}")
+    raise bad_option("invalid_index_name", f"Invalid index name: {erlang(value)}")
 
 
 def _bookmark(value: Any) -> str:
     if value is None or value == "":
         return "nil"
     if not isinstance(value, str):
-        raise refused("invalid_bookmark", f"Invalid bookmark value: {json.dumps(value)}")
+        raise bad_option("invalid_bookmark", f"Invalid bookmark value: {json.dumps(value)}")
     return value
 
 
@@ -95,20 +95,20 @@ def read_sort(value: Any) -> dict[str, str]:
         CouchError: It is no list of names, or of objects with one name each; or the directions differ.
     """
     if not isinstance(value, list):
-        raise refused(
+        raise bad_option(
             "invalid_sort_json", f"Sort must be an array of sort specs, not: {erlang(value, with_text=True)}"
         )
-    found: dict[str, str] = {}
+    directions: dict[str, str] = {}
     for field in value:
         ((name, direction),) = [(field, "asc")] if isinstance(field, str) else _only_member(field)
         if name == "" or direction not in ("asc", "desc"):
-            raise refused("invalid_sort_field", f"Invalid sort field: {erlang(field, with_text=True)}")
-        found[name] = direction
-    if len(set(found.values())) > 1:
-        raise refused(
+            raise bad_option("invalid_sort_field", f"Invalid sort field: {erlang(field, with_text=True)}")
+        directions[name] = direction
+    if len(set(directions.values())) > 1:
+        raise bad_option(
             "unsupported_mixed_sort", "Sorts currently only support a single direction for all fields."
         )
-    return found
+    return directions
 
 
 def _only_member(field: Any) -> list[tuple[str, Any]]:
@@ -117,34 +117,34 @@ def _only_member(field: Any) -> list[tuple[str, Any]]:
 
 def _fields(value: Any) -> list[str]:
     if not isinstance(value, list):
-        raise refused("invalid_fields", f"Fields must be an array of strings, not: {erlang(value)}")
+        raise bad_option("invalid_fields", f"Fields must be an array of strings, not: {erlang(value)}")
     for field in value:
         if not isinstance(field, str):
-            raise refused("invalid_field", f"Invalid JSON for field spec: {erlang(field)}")
+            raise bad_option("invalid_field", f"Invalid JSON for field spec: {erlang(field)}")
     return value
 
 
 def _partition(value: Any) -> str:
     if value != "":
-        raise refused("bad_request", "Databases are not partitioned here.")
+        raise bad_option("bad_request", "Databases are not partitioned here.")
     return ""
 
 
 def _is_partitioned(value: Any) -> bool:
     if value not in (None, False):
-        raise refused("invalid_partitioned_option", "Databases are not partitioned here.")
+        raise bad_option("invalid_partitioned_option", "Databases are not partitioned here.")
     return False
 
 
 def _stale(value: Any) -> Any:
     if value not in ("ok", "false", False):
-        raise refused("invalid_ok_or_false_value", f"Invalid value for stale: {erlang(value)}")
+        raise bad_option("invalid_ok_or_false_value", f"Invalid value for stale: {erlang(value)}")
     return value if value == "ok" else False
 
 
 def _doc_ids(value: Any) -> list[str]:
     if not isinstance(value, list):
-        raise refused(
+        raise bad_option(
             "invalid_bulk_docs", f"Bulk Delete requires an array of non-null docids. Docids: {erlang(value)}"
         )
     return [_text(id) for id in value]
@@ -190,36 +190,36 @@ _DEFINITION: Final[_Members] = {
 _BULK_DELETE: Final[_Members] = {"docids": (_REQUIRED, _doc_ids), "w": (2, _positive)}
 
 
-def checked(members: _Members, body: dict[str, Any]) -> dict[str, Any]:
+def check_members(members: _Members, body: dict[str, Any]) -> dict[str, Any]:
     """The members in the order of the table, with their defaults."""
-    found = {}
+    values = {}
     for name, (default, check) in members.items():
         if name not in body and default is _REQUIRED:
-            raise refused("missing_required_key", f"Missing required key: {name}")
-        found[name] = check(body.get(name, default))
+            raise bad_option("missing_required_key", f"Missing required key: {name}")
+        values[name] = check(body.get(name, default))
     for name in body:
         if name not in members:
-            raise refused("invalid_key", f"Invalid key {name} for this request.")
-    return found
+            raise bad_option("invalid_key", f"Invalid key {name} for this request.")
+    return values
 
 
-def checked_find(body: dict[str, Any]) -> dict[str, Any]:
+def check_find(body: dict[str, Any]) -> dict[str, Any]:
     """The members of a `_find`: `selector` is a Selector, `sort` a dict, `bookmark` `nil` without one."""
-    return checked(FIND, body)
+    return check_members(FIND, body)
 
 
-def checked_index(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def check_index(body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The members of a request for an index, and the members of its `index`."""
-    found = checked(INDEX, body)
-    if found["type"] in ("text", "nouveau"):
-        raise CouchError(503, "required index service unavailable", found["type"])
-    if found["type"] != "json":
-        raise refused("invalid_index", f"Invalid type for index: {found['type']}")
-    if not isinstance(found["index"], dict):
-        raise refused("invalid_index", f"JSON indexes must be an object, not: {erlang(found['index'])}")
-    return found, checked(_DEFINITION, found["index"])
+    values = check_members(INDEX, body)
+    if values["type"] in ("text", "nouveau"):
+        raise CouchError(503, "required index service unavailable", values["type"])
+    if values["type"] != "json":
+        raise bad_option("invalid_index", f"Invalid type for index: {values['type']}")
+    if not isinstance(values["index"], dict):
+        raise bad_option("invalid_index", f"JSON indexes must be an object, not: {erlang(values['index'])}")
+    return values, check_members(_DEFINITION, values["index"])
 
 
-def checked_bulk_delete(body: dict[str, Any]) -> list[str]:
+def check_bulk_delete(body: dict[str, Any]) -> list[str]:
     """The ids of the design documents."""
-    return [str(id) for id in checked(_BULK_DELETE, body)["docids"]]
+    return [str(id) for id in check_members(_BULK_DELETE, body)["docids"]]

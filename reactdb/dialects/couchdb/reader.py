@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from reactdb.budget import CALL_STEPS, paced, spend
+from reactdb.budget import CALL_STEPS, spend, spend_per_element
 from reactdb.dialects.couchdb import attachments as attached
 from reactdb.dialects.couchdb import settings
-from reactdb.dialects.couchdb.documents import shown_document
+from reactdb.dialects.couchdb.documents import render_document
 from reactdb.dialects.couchdb.errors import CouchError
+from reactdb.dialects.couchdb.names import id_of, key_bytes_of, key_or_none
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS, KeptLeaf, Lineage
 from reactdb.dialects.couchdb.sequences import Sequences
-from reactdb.dialects.couchdb.spelling import id_of, key_bytes_of, key_or_none
 from reactdb.dialects.couchdb.states import (
     SnapshotHeads,
     State,
@@ -78,9 +78,9 @@ class OpenReading:
 
     def states(self, ids: Iterable[str]) -> dict[str, State]:
         """The existing or deleted documents among these, by id."""
-        keys = {id: key for id in paced(ids) if (key := key_or_none(id)) is not None}
-        found = load_many(self.heads, self.tables, list(dict.fromkeys(keys.values())))
-        return {id: found[key] for id, key in keys.items() if key in found}
+        keys = {id: key for id in spend_per_element(ids) if (key := key_or_none(id)) is not None}
+        states = load_many(self.heads, self.tables, list(dict.fromkeys(keys.values())))
+        return {id: states[key] for id, key in keys.items() if key in states}
 
     def state_of(self, key: bytes) -> State | None:
         spend(CALL_STEPS)
@@ -111,8 +111,8 @@ class OpenReading:
         for leaf in state.leaves:
             if leaf.lineage.rev == rev:
                 return leaf
-        found = earlier(self.snapshot, self.tables, state.key_bytes)
-        return next((leaf for leaf in found if leaf.lineage.rev == rev), None)
+        leaves = earlier(self.snapshot, self.tables, state.key_bytes)
+        return next((leaf for leaf in leaves if leaf.lineage.rev == rev), None)
 
 
 class DocumentReader:
@@ -147,11 +147,11 @@ class DocumentReader:
             raise no_database()
         return tables
 
-    def shown(self, leaf: KeptLeaf, state: State) -> dict[str, Any]:
+    def render(self, leaf: KeptLeaf, state: State) -> dict[str, Any]:
         """A leaf as CouchDB shows it, with stubs."""
         spend(SHOW_STEPS)
         stubs = attached.stubs_of(leaf.fields)
-        found = shown_document(
+        document = render_document(
             id_of(collation.key_value(state.key_bytes)),
             leaf.lineage.rev,
             leaf.fields,
@@ -160,8 +160,8 @@ class DocumentReader:
             has_stubs=stubs is not None,
         )
         if stubs:
-            found[ATTACHMENTS] = attached.shown(stubs, leaf.lineage.start)
-        return found
+            document[ATTACHMENTS] = attached.render_stubs(stubs, leaf.lineage.start)
+        return document
 
     def attach(
         self,
@@ -195,7 +195,7 @@ def no_database() -> CouchError:
     return not_found("Database does not exist.")
 
 
-def writing(write: Callable[[], T]) -> T:
+def call_write(write: Callable[[], T]) -> T:
     """The result of a write.
 
     Raises:

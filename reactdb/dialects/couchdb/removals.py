@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading
 from reactdb.dialects.couchdb.revisions import KeptLeaf
-from reactdb.dialects.couchdb.states import State, fields_of, revised
-from reactdb.store.log import low_water
+from reactdb.dialects.couchdb.states import State, fields_of, lineage_of_entry
+from reactdb.store.log import read_low_water
 
 UNKNOWN: Final = object()
 """A document whose earlier state is no longer in the log."""
@@ -51,11 +51,11 @@ class ToldBefore:
                 if change.new_bytes is None:
                     return None
                 fields = fields_of(change.new_bytes, tables.main.primary_key)
-                leaf = KeptLeaf(revised(tables, change.new_bytes, change.meta), False, fields)
-                return self._database.shown(leaf, state)
+                leaf = KeptLeaf(lineage_of_entry(tables, change.new_bytes, change.meta), False, fields)
+                return self._database.render(leaf, state)
             later = change.seq
         # No document existed before; unless the log does not reach back that far.
-        is_kept = self._settled == 0 or self._settled >= low_water(reading.snapshot.connection)
+        is_kept = self._settled == 0 or self._settled >= read_low_water(reading.snapshot.connection)
         return None if is_kept or (oldest is not None and oldest.kind == "insert") else UNKNOWN
 
     def _was_newest(self, seq: int, later: int) -> bool:

@@ -43,7 +43,7 @@ KINDS: Final = ("conflicts", "tombstones", "ancestors", "local")
 """The hidden tables that belong to a table."""
 
 
-def hidden(kind: str, table_id: int) -> HiddenTable:
+def hidden_table(kind: str, table_id: int) -> HiddenTable:
     """The hidden table of this kind."""
     return HiddenTable(OWNER, f"{kind}-{table_id}")
 
@@ -73,9 +73,9 @@ class Lineage(NamedTuple):
 
     def data(self) -> list[Any]:
         """As it is kept."""
-        return [self.start, list(map(_packed, self.ids)), _packed(self.link), self.oldest]
+        return [self.start, list(map(_pack_hash, self.ids)), _pack_hash(self.link), self.oldest]
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         return codec.encode_value(self.data())
 
 
@@ -86,11 +86,11 @@ class Chunk(NamedTuple):
     link: str | None
 
     def document(self, key: Any, rev: Rev) -> bytes:
-        packed = list(map(_packed, self.ids))
-        return codec.encode({"id": [key, str(rev)], "ids": packed, "link": _packed(self.link)})
+        packed = list(map(_pack_hash, self.ids))
+        return codec.encode({"id": [key, str(rev)], "ids": packed, "link": _pack_hash(self.link)})
 
 
-def _packed(hash: str | None) -> bytes | str | None:
+def _pack_hash(hash: str | None) -> bytes | str | None:
     """A hash of 32 hexadecimal digits as 16 bytes."""
     if hash is not None and len(hash) == 32:
         try:
@@ -101,30 +101,30 @@ def _packed(hash: str | None) -> bytes | str | None:
     return hash
 
 
-def _unpacked(hash: bytes | str | None) -> str | None:
+def _unpack_hash(hash: bytes | str | None) -> str | None:
     return hash.hex() if type(hash) is bytes else hash  # type: ignore[return-value]
 
 
 def lineage_of(data: list[Any] | tuple[Any, ...]) -> Lineage:
     start, ids, link, oldest = data
-    return Lineage(start, tuple(map(_unpacked, ids)), _unpacked(link), oldest)  # type: ignore[arg-type]
+    return Lineage(start, tuple(map(_unpack_hash, ids)), _unpack_hash(link), oldest)  # type: ignore[arg-type]
 
 
-def decoded(meta: bytes) -> Lineage:
+def decode_lineage(meta: bytes) -> Lineage:
     """The lineage in an entry's metadata."""
     return lineage_of(codec.decode_value(meta))
 
 
 def chunk_of(body: bytes) -> Chunk:
     row = codec.decode(body)
-    return Chunk(tuple(map(_unpacked, row["ids"])), _unpacked(row["link"]))  # type: ignore[arg-type]
+    return Chunk(tuple(map(_unpack_hash, row["ids"])), _unpack_hash(row["link"]))  # type: ignore[arg-type]
 
 
 def chunk_key(key: Any, rev: Rev) -> bytes:
     return collation.key_bytes([key, str(rev)])
 
 
-def split(path: Path) -> tuple[Lineage, list[tuple[Rev, Chunk]]]:
+def split_path(path: Path) -> tuple[Lineage, list[tuple[Rev, Chunk]]]:
     """A path as it is kept: its lineage, and the chunks of older revisions."""
     ends: list[int] = list(range((path.start - 1) // CHUNK * CHUNK, path.oldest - 1, -CHUNK))
     parts = []
@@ -136,14 +136,14 @@ def split(path: Path) -> tuple[Lineage, list[tuple[Rev, Chunk]]]:
     (start, ids), *rest = parts
     lineage = Lineage(start, ids, links[0] if links else None, path.oldest)
     chunks = [
-        (Rev(top, found[0]), Chunk(found, links[place + 1] if place + 1 < len(links) else None))
-        for place, (top, found) in enumerate(rest)
-        if found
+        (Rev(top, hashes[0]), Chunk(hashes, links[place + 1] if place + 1 < len(links) else None))
+        for place, (top, hashes) in enumerate(rest)
+        if hashes
     ]
     return lineage, chunks
 
 
-def joined(lineage: Lineage, key: Any, chunk_at: Callable[[bytes], bytes | None], most: int) -> Path:
+def join_path(lineage: Lineage, key: Any, chunk_at: Callable[[bytes], bytes | None], most: int) -> Path:
     """The path of a lineage: the newest `most` revisions of it. `chunk_at`: the encoded row of a chunk's key."""
     ids = list(lineage.ids)
     link = lineage.link
@@ -188,11 +188,11 @@ def hash_of(
             else stub
             for name, stub in attachments.items()
         }
-    said = [is_deleted, None if parent is None else list(parent), codec.with_sorted_keys(content)]
-    return md5(codec.encode_value(said), usedforsecurity=False).hexdigest()
+    hashed = [is_deleted, None if parent is None else list(parent), codec.with_sorted_keys(content)]
+    return md5(codec.encode_value(hashed), usedforsecurity=False).hexdigest()
 
 
-def unrevised(fields: Mapping[str, Any], primary_key: str) -> Lineage:
+def first_lineage(fields: Mapping[str, Any], primary_key: str) -> Lineage:
     """The lineage of a document from before its table had revisions."""
     return Lineage(1, (hash_of(fields, primary_key, None),), None, 1)
 
@@ -217,7 +217,7 @@ class KeptLeaf(NamedTuple):
         return rank(self.lineage.rev, self.is_deleted)
 
 
-def kept_leaves(body: bytes | None) -> list[KeptLeaf]:
+def decode_leaves(body: bytes | None) -> list[KeptLeaf]:
     """The leaves of a row beside."""
     if body is None:
         return []
@@ -252,31 +252,33 @@ class Revised(NamedTuple):
 
 def revisions(draft: Draft) -> Derived:
     """The write hook: the revision of a version, and the rows in hidden tables."""
-    asked = draft.asked
-    if asked is None:
-        asked = _native(draft)
-    beside = [(draft.beside(table), key, body) for table, key, body in asked.beside]
-    return Derived(asked.lineage.encoded(), beside)
+    request = draft.asked
+    if request is None:
+        request = _native(draft)
+    beside = [(draft.beside(table), key, body) for table, key, body in request.beside]
+    return Derived(request.lineage.encode(), beside)
 
 
 def _native(draft: Draft) -> Revised:
     """A write without a `Revised`: an edit of the winner."""
     primary_key = draft.table.primary_key
-    conflicts, tombstones, ancestors = (hidden(kind, draft.table.id) for kind in KINDS[:3])
+    conflicts, tombstones, ancestors = (hidden_table(kind, draft.table.id) for kind in KINDS[:3])
     beside: list[Beside] = []
     parent: Lineage | None = None
     is_deleted = draft.kind == DELETE
     if not is_deleted:
         _check_attachments(draft)
     if draft.old_bytes is None:
-        others = _stored(draft, tombstones)
+        others = _read_leaves(draft, tombstones)
         if others:
             parent = others.pop(0).lineage
             beside.append((tombstones, draft.key_bytes, None))
     else:
-        others = _stored(draft, conflicts)
+        others = _read_leaves(draft, conflicts)
         parent = (
-            unrevised(draft.old or {}, primary_key) if draft.old_meta is None else decoded(draft.old_meta)
+            first_lineage(draft.old or {}, primary_key)
+            if draft.old_meta is None
+            else decode_lineage(draft.old_meta)
         )
 
     def edited(before: Lineage | None, fields: Mapping[str, Any] | None) -> Lineage:
@@ -327,12 +329,12 @@ def _check_attachments(draft: Draft) -> None:
 
 
 def _attachments(fields: Mapping[str, Any] | None) -> dict[str, Any]:
-    found = None if fields is None else fields.get(ATTACHMENTS)
-    return found if isinstance(found, dict) else {}
+    attachments = None if fields is None else fields.get(ATTACHMENTS)
+    return attachments if isinstance(attachments, dict) else {}
 
 
-def _stored(draft: Draft, table: HiddenTable) -> list[KeptLeaf]:
-    return kept_leaves(draft.stored(draft.beside(table), draft.key_bytes))
+def _read_leaves(draft: Draft, table: HiddenTable) -> list[KeptLeaf]:
+    return decode_leaves(draft.read_document(draft.beside(table), draft.key_bytes))
 
 
 register_hook(HOOK, revisions)

@@ -32,7 +32,7 @@ __all__ = [
     "ScriptsEnded",
     "ScriptsGone",
     "forget",
-    "held_within_budget",
+    "hold_within_budget",
     "new_number",
     "script_process",
 ]
@@ -84,7 +84,7 @@ class ScriptProcess:
         """Forget a function, with the next request. It takes no lock."""
         self._dropped.append(number)
 
-    def ask(self, within_s: float, *message: Any, life: Life | None = None) -> tuple[str, Life]:
+    def request(self, within_s: float, *message: Any, life: Life | None = None) -> tuple[str, Life]:
         """Send a message, and wait `within_s` seconds for its answer. Returns: its text, and the life of the process.
 
         Args:
@@ -95,7 +95,7 @@ class ScriptProcess:
             ScriptsGone: That life is over; nothing was sent.
             ScriptsEnded: The process has ended during the request. The next request starts another process.
         """
-        with held_within_budget(self._lock):
+        with hold_within_budget(self._lock):
             is_there = self._process is not None and self._process.poll() is None
             if life is not None and not (is_there and life == self._life):
                 raise ScriptsGone
@@ -176,18 +176,18 @@ class ScriptProcess:
         assert self._process is not None
         assert self._process.stdout is not None
         source = self._process.stdout.fileno()
-        found = bytearray()
-        while len(found) < count:
+        data = bytearray()
+        while len(data) < count:
             # A cancelled request ends the process: nothing else ends the function.
             while not _is_readable(source, min(LOOK_S, end - time.monotonic())):
                 if time.monotonic() >= end:
                     raise ScriptsEnded(is_late=True)
                 check(may_sleep=False)
-            piece = os.read(source, count - len(found))
+            piece = os.read(source, count - len(data))
             if not piece:
                 raise ScriptsEnded(is_late=False)
-            found += piece
-        return bytes(found)
+            data += piece
+        return bytes(data)
 
 
 def _is_readable(source: int, within_s: float) -> bool:
@@ -200,7 +200,7 @@ def _is_readable(source: int, within_s: float) -> bool:
 
 
 @contextmanager
-def held_within_budget(lock: Lock) -> Iterator[None]:
+def hold_within_budget(lock: Lock) -> Iterator[None]:
     """The lock, held.
 
     Raises:

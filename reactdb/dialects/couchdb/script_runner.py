@@ -33,7 +33,7 @@ def main() -> None:
     while length := source.read(4):
         message = msgpack.unpackb(source.read(int.from_bytes(length, "big")), unicode_errors="surrogatepass")
         try:
-            answer = answered(functions, *message)
+            answer = answer_message(functions, *message)
         except Exception as error:
             # QuickJS's errors have no class in common with anything.
             send(sink, False, str(error).partition("\n")[0])
@@ -52,7 +52,7 @@ def without_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def answered(functions: dict[int, Any], verb: str, *arguments: Any) -> str | None:
+def answer_message(functions: dict[int, Any], verb: str, *arguments: Any) -> str | None:
     if verb == "drop":
         for number in arguments[0]:
             functions.pop(number, None)

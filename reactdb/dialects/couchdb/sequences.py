@@ -20,7 +20,7 @@ from reactdb.dialects.couchdb.states import Tables
 from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption
 from reactdb.feeds.position import resolve_since
 from reactdb.session import Session
-from reactdb.store.exports import newest_at
+from reactdb.store.exports import find_newest_seq
 from reactdb.store.snapshot import Snapshot
 
 _TEXT: Final = re.compile(r"(?:[0-9]{1,18}-)?([0-9a-f]+\.[0-9a-f]+\.[0-9]{1,18})", re.ASCII)
@@ -56,7 +56,7 @@ class Sequences:
 
     def newest(self, snapshot: Snapshot, tables: Tables) -> int:
         """The seq of a database's newest change."""
-        return max(snapshot.newest_seq(table) for table in tables.told)
+        return max(snapshot.newest_seq(table) for table in tables.watched)
 
     def seq(self, snapshot: Snapshot, tables: Tables, since: str) -> int:
         """The seq of a position.
@@ -74,7 +74,7 @@ class Sequences:
         if since == "0":
             return 0
         if _TIME.fullmatch(since):
-            return newest_at(snapshot, _milliseconds(since))
+            return find_newest_seq(snapshot, _milliseconds(since))
         match = _TEXT.fullmatch(since)
         if match is None:
             raise malformed()
@@ -101,8 +101,8 @@ def _milliseconds(text: str) -> int:
 
 def time_text(milliseconds: int) -> str:
     """A time as `since` takes it."""
-    found = datetime.fromtimestamp(milliseconds / 1_000, UTC)
-    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    moment = datetime.fromtimestamp(milliseconds / 1_000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def malformed() -> CouchError:

@@ -42,15 +42,15 @@ class DatabaseSettings(NamedTuple):
 
 def read(heads: HeadSource, catalogue: Catalogue, table_id: int) -> DatabaseSettings:
     table = catalogue.live.get(SETTINGS)
-    found = None if table is None else heads.head(table, collation.key_bytes(table_id))
-    if found is None:
+    head = None if table is None else heads.head(table, collation.key_bytes(table_id))
+    if head is None:
         return DatabaseSettings()
-    row = codec.decode(found[1])
+    row = codec.decode(head[1])
     return DatabaseSettings(row["created"], row["revs_limit"], row.get("served", 0), row.get("older", 0))
 
 
 def change(transaction: WriteTransaction, *, table_id: int, **settings: Any) -> None:
     """Set some, and leave the others as they are."""
     table = transaction.catalogue.live[SETTINGS]
-    found = read(transaction, transaction.catalogue, table_id)._replace(**settings)
-    transaction.put(table, collation.key_bytes(table_id), codec.encode({"id": table_id, **found._asdict()}))
+    changed = read(transaction, transaction.catalogue, table_id)._replace(**settings)
+    transaction.put(table, collation.key_bytes(table_id), codec.encode({"id": table_id, **changed._asdict()}))

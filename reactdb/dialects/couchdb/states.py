@@ -30,20 +30,20 @@ from reactdb.dialects.couchdb.revisions import (
     child,
     chunk_key,
     chunk_of,
-    decoded,
+    decode_leaves,
+    decode_lineage,
+    first_lineage,
     hash_of,
-    hidden,
-    joined,
-    kept_leaves,
+    hidden_table,
+    join_path,
     row_of,
-    split,
-    unrevised,
+    split_path,
 )
 from reactdb.dialects.couchdb.trees import Leaf, Path, Rev, graft
 from reactdb.errors import InvalidDocument
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.log import read_meta
-from reactdb.store.newest import newest_of
+from reactdb.store.newest import read_newest_of_keys
 from reactdb.store.snapshot import Snapshot, read_document
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
@@ -61,7 +61,7 @@ class Tables(NamedTuple):
     local: TableInfo | None
 
     @property
-    def told(self) -> list[TableInfo]:
+    def watched(self) -> list[TableInfo]:
         """The tables whose changes `_changes` returns."""
         return [table for table in self[:3] if table is not None]
 
@@ -71,7 +71,7 @@ def tables_of(catalogue: Catalogue, table_id: int) -> Tables | None:
     main = catalogue.by_id.get(table_id)
     if main is None or catalogue.live.get(main.reference) is not main:
         return None
-    return Tables(main, *(catalogue.live.get(hidden(kind, table_id)) for kind in KINDS))
+    return Tables(main, *(catalogue.live.get(hidden_table(kind, table_id)) for kind in KINDS))
 
 
 class HeadSource(Protocol):
@@ -96,7 +96,7 @@ class SnapshotHeads:
 
     def newest(self, table: TableInfo | None, keys: Iterable[bytes]) -> dict[bytes, Change]:
         """The newest entries of many keys; of no table, none."""
-        return {} if table is None else newest_of(self._snapshot, table, keys)
+        return {} if table is None else read_newest_of_keys(self._snapshot, table, keys)
 
 
 class State:
@@ -156,9 +156,9 @@ class State:
 
 
 def fields_of(body: bytes, primary_key: str) -> dict[str, Any]:
-    found = codec.decode(body)
-    found.pop(primary_key, None)
-    return found
+    fields = codec.decode(body)
+    fields.pop(primary_key, None)
+    return fields
 
 
 def load(heads: HeadSource, tables: Tables, key: bytes) -> State | None:
@@ -168,7 +168,7 @@ def load(heads: HeadSource, tables: Tables, key: bytes) -> State | None:
         beside = None if tables.tombstones is None else heads.head(tables.tombstones, key)
         if beside is None:
             return None
-        others = kept_leaves(beside[1])
+        others = decode_leaves(beside[1])
         return State(tables.main.primary_key, key, beside[0], None, others[0].lineage, others)
     beside = None if tables.conflicts is None else heads.head(tables.conflicts, key)
     return _alive(tables, key, main, heads.meta_of(main[0]), beside)
@@ -177,21 +177,23 @@ def load(heads: HeadSource, tables: Tables, key: bytes) -> State | None:
 def load_many(heads: SnapshotHeads, tables: Tables, keys: Sequence[bytes]) -> dict[bytes, State]:
     """The documents of these keys, also deleted ones, by key: in a few statements."""
     alive = heads.newest(tables.main, keys)
-    found = {state.key_bytes: state for state in _all_alive(heads, tables, alive.values())}
+    states = {state.key_bytes: state for state in _all_alive(heads, tables, alive.values())}
     deleted = heads.newest(tables.tombstones, (key for key in keys if key not in alive))
     for key, change in deleted.items():
-        others = kept_leaves(change.new_bytes)
-        found[key] = State(tables.main.primary_key, key, change.seq, None, others[0].lineage, others)
-    return found
+        others = decode_leaves(change.new_bytes)
+        states[key] = State(tables.main.primary_key, key, change.seq, None, others[0].lineage, others)
+    return states
 
 
 def states_of(heads: SnapshotHeads, tables: Tables, changes: Sequence[Change]) -> list[State]:
     """The documents of log entries, in their order. Each entry is the newest of its key in one of the tables."""
     alive = [change for change in changes if change.table_id == tables.main.id]
-    found = {change.seq: state for change, state in zip(alive, _all_alive(heads, tables, alive), strict=True)}
-    beside = [change.key_bytes for change in changes if change.seq not in found]
+    by_seq = {
+        change.seq: state for change, state in zip(alive, _all_alive(heads, tables, alive), strict=True)
+    }
+    beside = [change.key_bytes for change in changes if change.seq not in by_seq]
     loaded = load_many(heads, tables, beside) if beside else {}
-    states = (found.get(change.seq) or loaded.get(change.key_bytes) for change in changes)
+    states = (by_seq.get(change.seq) or loaded.get(change.key_bytes) for change in changes)
     return [state for state in states if state is not None]
 
 
@@ -209,15 +211,15 @@ def _alive(
     tables: Tables, key: bytes, main: tuple[int, bytes], meta: bytes | None, beside: tuple[int, bytes] | None
 ) -> State:
     seq = main[0] if beside is None else max(main[0], beside[0])
-    others = kept_leaves(None if beside is None else beside[1])
-    return State(tables.main.primary_key, key, seq, main, revised(tables, main[1], meta), others)
+    others = decode_leaves(None if beside is None else beside[1])
+    return State(tables.main.primary_key, key, seq, main, lineage_of_entry(tables, main[1], meta), others)
 
 
-def revised(tables: Tables, body: bytes, meta: bytes | None) -> Lineage:
+def lineage_of_entry(tables: Tables, body: bytes, meta: bytes | None) -> Lineage:
     """The lineage of an entry of the table itself."""
     if meta is None:
-        return unrevised(codec.decode(body), tables.main.primary_key)
-    return decoded(meta)
+        return first_lineage(codec.decode(body), tables.main.primary_key)
+    return decode_lineage(meta)
 
 
 def path_of(heads: HeadSource, tables: Tables, key: bytes, lineage: Lineage, most: int) -> Path:
@@ -229,22 +231,22 @@ def path_of(heads: HeadSource, tables: Tables, key: bytes, lineage: Lineage, mos
     def chunk_at(place: bytes) -> bytes | None:
         if tables.ancestors is None:
             return None
-        found = heads.head(tables.ancestors, place)
-        return None if found is None else found[1]
+        head = heads.head(tables.ancestors, place)
+        return None if head is None else head[1]
 
-    return joined(lineage, collation.key_value(key), chunk_at, most)
+    return join_path(lineage, collation.key_value(key), chunk_at, most)
 
 
 def earlier(snapshot: Snapshot, tables: Tables, key: bytes) -> Iterator[KeptLeaf]:
     """Every revision of a document that the log still has, the newest of each table first; some occur more than once."""
     for change in snapshot.history(tables.main, key):
         if change.new_bytes is not None:
-            lineage = revised(tables, change.new_bytes, change.meta)
+            lineage = lineage_of_entry(tables, change.new_bytes, change.meta)
             yield KeptLeaf(lineage, False, fields_of(change.new_bytes, tables.main.primary_key))
     for beside in (tables.conflicts, tables.tombstones):
         if beside is not None:
             for change in snapshot.history(beside, key):
-                yield from kept_leaves(change.new_bytes)
+                yield from decode_leaves(change.new_bytes)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -287,7 +289,7 @@ def prepare(
     hash = (
         within_size(lambda: hash_of(fields, primary_key, parent, is_deleted=is_deleted)) if is_edit else None
     )
-    body = None if is_deleted else encoded({primary_key: key, **fields})
+    body = None if is_deleted else encode_document({primary_key: key, **fields})
     return PreparedRevision(fields, parent, hash, body)
 
 
@@ -312,8 +314,8 @@ class Editor:
 
     def load_all(self, keys: Sequence[bytes]) -> None:
         """Read many documents before their edits: a few statements in place of two per document."""
-        found = load_many(SnapshotHeads(self._transaction.snapshot()), self._tables, keys)
-        self._loaded = {key: found.get(key) for key in keys}
+        states = load_many(SnapshotHeads(self._transaction.snapshot()), self._tables, keys)
+        self._loaded = {key: states.get(key) for key in keys}
 
     def edit(
         self,
@@ -361,9 +363,9 @@ class Editor:
         if any(leaf.lineage.oldest == lineage.start for leaf in others):
             # Another path begins with this generation, perhaps with this very revision: another writer has made the same edit.
             path = self._path(key, before, lineage)
-            found = self._grafted(key, leaves, path, lambda *_: fields, is_deleted, chunks)
-            if found is not None:
-                self._write(key, state, found, chunks, prepared)
+            grafted = self._graft(key, leaves, path, lambda *_: fields, is_deleted, chunks)
+            if grafted is not None:
+                self._write(key, state, grafted, chunks, prepared)
         else:
             new = KeptLeaf(lineage, is_deleted, fields)
             self._write(key, state, [*others, new], chunks, prepared)
@@ -386,7 +388,7 @@ class Editor:
         Raises:
             Errors of `fill`.
         """
-        path = path.stemmed(self._revs_limit)
+        path = path.stem_to(self._revs_limit)
         state = self.load(key)
         leaves = [] if state is None else state.leaves
         same = next((leaf for leaf in leaves if leaf.lineage.rev == path.rev), None)
@@ -405,10 +407,10 @@ class Editor:
                 others = [leaf for leaf in leaves if leaf is not before]
                 self._write(key, state, [*others, new], chunks, prepared)
                 return True
-        found = self._grafted(key, leaves, path, fill, is_deleted, chunks)
-        if found is None:
+        grafted = self._graft(key, leaves, path, fill, is_deleted, chunks)
+        if grafted is None:
             return False
-        self._write(key, state, found, chunks, prepared)
+        self._write(key, state, grafted, chunks, prepared)
         return True
 
     def purge(self, key: bytes, revs: Sequence[Rev]) -> list[Rev]:
@@ -429,12 +431,12 @@ class Editor:
         return Path(lineage.start, (lineage.ids[0], *path.ids))
 
     def _child(self, lineage: Lineage, hash: str, chunks: list[tuple[Rev, Chunk]]) -> Lineage:
-        found, left = child(lineage, hash)
+        next_lineage, left = child(lineage, hash)
         if left is not None:
             chunks.append(left)
-        return found
+        return next_lineage
 
-    def _grafted(
+    def _graft(
         self,
         key: bytes,
         leaves: list[KeptLeaf],
@@ -446,7 +448,7 @@ class Editor:
         """The leaves of the tree with a path; None where nothing changes."""
         if all(self._is_apart(leaf, path) for leaf in leaves):
             # The usual conflict. With many leaves, to compare all paths takes most of the time.
-            lineage, older = split(path.stemmed(self._revs_limit))
+            lineage, older = split_path(path.stem_to(self._revs_limit))
             chunks += older
             return [*leaves, KeptLeaf(lineage, is_deleted, fill([], path.start))]
         paths = [
@@ -459,15 +461,15 @@ class Editor:
         grafted = graft(tree, Leaf(path, is_deleted, len(leaves)))
         if grafted is None:
             return None
-        found = []
+        kept = []
         for leaf in grafted:
             if leaf.content < len(leaves) and leaf.path == paths[leaf.content]:
-                found.append(leaves[leaf.content])
+                kept.append(leaves[leaf.content])
                 continue
-            lineage, older = split(leaf.path.stemmed(self._revs_limit))
+            lineage, older = split_path(leaf.path.stem_to(self._revs_limit))
             chunks += older
             if leaf.content < len(leaves):
-                found.append(leaves[leaf.content]._replace(lineage=lineage))
+                kept.append(leaves[leaf.content]._replace(lineage=lineage))
             else:
                 # Attachments may come from any leaf: the nearest leaf shares an ancestor with the new revision.
                 near = sorted(
@@ -475,8 +477,8 @@ class Editor:
                     key=lambda place: -sum(map(paths[place].has, path.revs()[:64])),
                 )
                 fields = fill([leaves[place] for place in near], path.start)
-                found.append(KeptLeaf(lineage, is_deleted, fields))
-        return found
+                kept.append(KeptLeaf(lineage, is_deleted, fields))
+        return kept
 
     def _is_apart(self, leaf: KeptLeaf, path: Path) -> bool:
         """Whether a leaf and a path clearly add nothing to each other, and neither is the other's ancestor."""
@@ -527,7 +529,7 @@ class Editor:
                     own = codec.decode(main[1])[tables.main.primary_key]
                 elif prepared is not None and winner.fields is prepared.fields:
                     body = prepared.body
-                body = body or encoded({tables.main.primary_key: own, **winner.fields})
+                body = body or encode_document({tables.main.primary_key: own, **winner.fields})
             is_same = state is not None and main is not None and state.lineage == winner.lineage
         else:
             is_same = main is None
@@ -547,7 +549,7 @@ class Editor:
         for rev, chunk in chunks:
             if rev not in longest or len(longest[rev].ids) < len(chunk.ids):
                 longest[rev] = chunk
-        found: list[Beside] = []
+        rows: list[Beside] = []
         for rev, chunk in longest.items():
             place = chunk_key(key, rev)
             stored = self._transaction.head(ancestors, place)
@@ -556,15 +558,15 @@ class Editor:
                 len(chunk.ids),
                 chunk.link is not None,
             ):
-                found.append((reference(ancestors), place, chunk.document(key, rev)))
-        return found
+                rows.append((reference(ancestors), place, chunk.document(key, rev)))
+        return rows
 
 
 def reference(table: TableInfo) -> Any:
     return table.reference
 
 
-def encoded(document: dict[str, Any]) -> bytes:
+def encode_document(document: dict[str, Any]) -> bytes:
     """
     Raises:
         CouchError: 413, it cannot be stored: it is too large, or nested too deep.

@@ -28,7 +28,7 @@ _running: Final[WeakKeyDictionary[Engine, dict[object, Task]]] = WeakKeyDictiona
 
 
 @contextmanager
-def running(session: Session, task: Task) -> Iterator[None]:
+def list_task(session: Session, task: Task) -> Iterator[None]:
     """List a task until the block ends. `task` returns its members, beside the common ones."""
     began = int(time.time())
     pid = f"<0.{os.getpid()}.0>"
@@ -49,5 +49,5 @@ def running(session: Session, task: Task) -> Iterator[None]:
 def active_tasks(session: Session) -> list[dict[str, Any]]:
     """The running tasks of this file, the oldest first."""
     with _lock:
-        found = list(_running.get(session.engine, {}).values())
-    return [task() for task in found]
+        tasks = list(_running.get(session.engine, {}).values())
+    return [task() for task in tasks]

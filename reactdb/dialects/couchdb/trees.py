@@ -91,11 +91,11 @@ class Path(NamedTuple):
         """All of them, newest first."""
         return [Rev(self.start - place, one) for place, one in enumerate(self.ids)]
 
-    def stemmed(self, limit: int) -> Path:
+    def stem_to(self, limit: int) -> Path:
         """With the newest `limit` of its revisions."""
         return self if len(self.ids) <= limit else Path(self.start, self.ids[:limit])
 
-    def deepened(self, other: Path) -> Path:
+    def deepen(self, other: Path) -> Path:
         """The path with further ancestors of a shared revision from the other path."""
         if other.oldest >= self.oldest:
             return self
@@ -137,7 +137,7 @@ def rank(rev: Rev, is_deleted: bool) -> Rank:
     return not is_deleted, rev.generation, kept, rev.hash
 
 
-def ranked(leaves: Iterable[Leaf]) -> list[Leaf]:
+def rank_leaves(leaves: Iterable[Leaf]) -> list[Leaf]:
     """The leaves, the winner first."""
     return sorted(leaves, key=lambda leaf: leaf.rank, reverse=True)
 
@@ -149,21 +149,21 @@ def graft(leaves: Sequence[Leaf], new: Leaf) -> list[Leaf] | None:
     """
     path = new.path
     for leaf in leaves:
-        path = path.deepened(leaf.path)
-    found = [leaf._replace(path=leaf.path.deepened(path)) for leaf in leaves]
-    grown = [leaf for leaf, before in zip(found, leaves, strict=True) if leaf.path is not before.path]
-    if not any(leaf.path.has(path.rev) for leaf in found):
-        found.append(new._replace(path=path))
-        grown.append(found[-1])
+        path = path.deepen(leaf.path)
+    merged = [leaf._replace(path=leaf.path.deepen(path)) for leaf in leaves]
+    grown = [leaf for leaf, before in zip(merged, leaves, strict=True) if leaf.path is not before.path]
+    if not any(leaf.path.has(path.rev) for leaf in merged):
+        merged.append(new._replace(path=path))
+        grown.append(merged[-1])
     # An earlier leaf may be an ancestor now, of a leaf with a longer path.
-    found = [
+    merged = [
         leaf
-        for leaf in found
+        for leaf in merged
         if not any(other is not leaf and other.path.has(leaf.path.rev) for other in grown)
     ]
-    return None if found == list(leaves) else found
+    return None if merged == list(leaves) else merged
 
 
-def missing(leaves: Sequence[Leaf], revs: Iterable[Rev]) -> list[Rev]:
+def missing_revisions(leaves: Sequence[Leaf], revs: Iterable[Rev]) -> list[Rev]:
     """The revisions that are not in the tree, each once, in their order."""
     return [rev for rev in dict.fromkeys(revs) if not any(leaf.path.has(rev) for leaf in leaves)]

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reactdb.budget import CALL_STEPS, spend
 from reactdb.change import CATALOGUE, TABLE_RENAME
+from reactdb.dialects.couchdb.names import RESERVED, database_name
 from reactdb.dialects.couchdb.sequences import Sequences
-from reactdb.dialects.couchdb.spelling import RESERVED, database_name
 from reactdb.dialects.couchdb.states import tables_of
 from reactdb.errors import DatabaseClosed
 from reactdb.query import ALL_TABLES, Query
 from reactdb.session import Session
-from reactdb.store.log import changes_of, low_water, read
+from reactdb.store.log import make_changes, read, read_low_water
 from reactdb.store.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class DatabaseUpdates:
             with self._session.read() as snapshot:
                 if not self._waiting and not self._is_descending and snapshot.seq > self._position:
                     self._take(snapshot)
-                return self._told(snapshot, most)
+                return self._take_rows(snapshot, most)
         except DatabaseClosed:
             self._is_finished = True
             return []
@@ -120,14 +120,14 @@ class DatabaseUpdates:
             # Other writes, such as `_local` documents, are no events.
             self._move(snapshot, snapshot.seq)
 
-    def _told(self, snapshot: Snapshot, most: int) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        while self._waiting and (len(found) < most or self._waiting[0].seq == self._position):
+    def _take_rows(self, snapshot: Snapshot, most: int) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        while self._waiting and (len(rows) < most or self._waiting[0].seq == self._position):
             event = self._waiting.popleft()
             self._move(snapshot, event.seq)
-            found.append({"db_name": event.name, "type": event.type, "seq": self.last_seq})
+            rows.append({"db_name": event.name, "type": event.type, "seq": self.last_seq})
         self._is_finished = self._is_finished or (self._is_descending and not self._waiting)
-        return found
+        return rows
 
     def _move(self, snapshot: Snapshot, seq: int) -> None:
         if seq != self._position:
@@ -167,9 +167,9 @@ class DatabaseUpdates:
         for number in wanted.keys() - self._subscriptions.keys():
             options = {**WATCHING, "include_catalogue": True} if number == CATALOGUE else WATCHING
             feed = self._session.watch(Query(wanted[number]), options)
-            self._subscriptions[number] = feed.subscribe(self._changed, self._changed, self._wake)
+            self._subscriptions[number] = feed.subscribe(self._on_change, self._on_change, self._wake)
 
-    def _changed(self, _: object) -> None:
+    def _on_change(self, _: object) -> None:
         self._wake()
 
     def _wake(self) -> None:
@@ -192,15 +192,15 @@ class DatabaseUpdates:
 def _events(snapshot: Snapshot, since: int) -> Iterator[Event]:
     """The newest event of each type of each database past a position."""
     newest: dict[tuple[str, str], int] = {}
-    for type, table, seq in _happened(snapshot, since):
+    for type, table, seq in _read_events(snapshot, since):
         name = database_name(table)
         if seq > since and name not in RESERVED:
             newest[type, name] = max(seq, newest.get((type, name), 0))
     return (Event(seq, type, name) for (type, name), seq in newest.items())
 
 
-def _happened(snapshot: Snapshot, since: int) -> Iterator[tuple[str, str, int]]:
-    catalogue, low = snapshot.catalogue, low_water(snapshot.connection)
+def _read_events(snapshot: Snapshot, since: int) -> Iterator[tuple[str, str, int]]:
+    catalogue, low = snapshot.catalogue, read_low_water(snapshot.connection)
     for table in catalogue.by_id.values():
         spend(CALL_STEPS)
         # A table that was dropped below the low-water mark is being removed. Another table may have its name by now, after a
@@ -212,16 +212,16 @@ def _happened(snapshot: Snapshot, since: int) -> Iterator[tuple[str, str, int]]:
             yield "deleted", table.name, table.dropped
             continue
         tables = tables_of(catalogue, table.id)
-        for told in () if tables is None else tables.told:
-            seq = snapshot.newest_seq(told)
-            if seq > told.created:
+        for watched in () if tables is None else tables.watched:
+            seq = snapshot.newest_seq(watched)
+            if seq > watched.created:
                 yield "updated", table.name, seq
     position, until = max(since, low), snapshot.seq
     while position < until:
         spend(CALL_STEPS)
         entries, position = read(snapshot.connection, catalogue, position, until, table_ids=(CATALOGUE,))
-        for change in changes_of(entries, catalogue):
-            said = change.catalogue
-            if change.kind_code == TABLE_RENAME and said is not None and "owner" not in said:
-                yield "deleted", said["table"], change.seq
-                yield "created", said["new_name"], change.seq
+        for change in make_changes(entries, catalogue):
+            details = change.catalogue
+            if change.kind_code == TABLE_RENAME and details is not None and "owner" not in details:
+                yield "deleted", details["table"], change.seq
+                yield "created", details["new_name"], change.seq

@@ -15,15 +15,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from reactdb.budget import paced, sort_paced
+from reactdb.budget import sort_with_budget, spend_per_element
+from reactdb.dialects.couchdb.all_docs import iterate_all
 from reactdb.dialects.couchdb.collation import collation_key
 from reactdb.dialects.couchdb.database import CouchDatabase
 from reactdb.dialects.couchdb.designs import view_function
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.javascript import MapFunction
-from reactdb.dialects.couchdb.listing import every
+from reactdb.dialects.couchdb.names import DESIGN
 from reactdb.dialects.couchdb.reader import OpenReading, add_losers
-from reactdb.dialects.couchdb.spelling import DESIGN
 
 __all__ = ["NO_BOUND", "ViewQuery", "view", "view_answers"]
 
@@ -88,20 +88,20 @@ def view_answers(
     with database.reading() as reading:
         # The function runs inside the snapshot, so that all documents are of one moment, and only some of them in memory. It
         # cannot reach the database, and a request that takes too long is ended.
-        rows = sort_paced(_mapped(database, reading, function), key=lambda row: row.place)
+        rows = sort_with_budget(_map_documents(database, reading, function), key=lambda row: row.place)
         seq = reading.seq_text(reading.newest)
-    return [_answer(database, rows, seq, query) for query in queries]
+    return [_render_rows(database, rows, seq, query) for query in queries]
 
 
-def _answer(database: CouchDatabase, rows: list[_Row], seq: str, query: ViewQuery) -> dict[str, Any]:
-    before, found = _found(rows, query)
-    found = found[query.skip :][: len(found) if query.limit is None else query.limit]
+def _render_rows(database: CouchDatabase, rows: list[_Row], seq: str, query: ViewQuery) -> dict[str, Any]:
+    before, selected = _select_rows(rows, query)
+    selected = selected[query.skip :][: len(selected) if query.limit is None else query.limit]
     answer: dict[str, Any] = {}
     if query.is_sorted:
         answer = {"total_rows": len(rows), "offset": min(len(rows), before + query.skip)}
     if query.update_seq:
         answer["update_seq"] = seq
-    return answer | {"rows": [_shown(database, row, query) for row in paced(found)]}
+    return answer | {"rows": [_render_row(database, row, query) for row in spend_per_element(selected)]}
 
 
 def _check(query: ViewQuery) -> None:
@@ -117,12 +117,12 @@ def _check(query: ViewQuery) -> None:
         )
 
 
-def _mapped(database: CouchDatabase, reading: OpenReading, function: MapFunction) -> Iterator[_Row]:
+def _map_documents(database: CouchDatabase, reading: OpenReading, function: MapFunction) -> Iterator[_Row]:
     ids: list[str] = []
 
     def documents() -> Iterator[dict[str, Any]]:
-        for state in every(reading.snapshot, reading.tables, reading.heads):
-            document = database.shown(state.winner, state)
+        for state in iterate_all(reading.snapshot, reading.tables, reading.heads):
+            document = database.render(state.winner, state)
             if not document["_id"].startswith(DESIGN):
                 ids.append(document["_id"])
                 # A map function sees them, so that a view can list the documents in conflict.
@@ -133,17 +133,17 @@ def _mapped(database: CouchDatabase, reading: OpenReading, function: MapFunction
     # Documents are taken by the batch, and are ahead of their rows.
     for number, emitted in enumerate(function.rows(documents())):
         id = ids[number]
-        for key, value in paced(emitted):
+        for key, value in spend_per_element(emitted):
             yield _Row((collation_key(key), id.encode("utf-8", "surrogatepass")), id, key, value)
 
 
-def _found(rows: list[_Row], query: ViewQuery) -> tuple[int, list[_Row]]:
+def _select_rows(rows: list[_Row], query: ViewQuery) -> tuple[int, list[_Row]]:
     """(how many rows come before, the rows), in the requested order."""
     if query.keys is None:
         return _between(rows, query, query.startkey, query.endkey)
     keys = query.keys[::-1] if query.descending else query.keys
-    parts = [_between(rows, query, key, key) for key in paced(keys)]
-    return parts[0][0] if parts else 0, [row for _, part in parts for row in paced(part)]
+    parts = [_between(rows, query, key, key) for key in spend_per_element(keys)]
+    return parts[0][0] if parts else 0, [row for _, part in parts for row in spend_per_element(part)]
 
 
 def _between(rows: list[_Row], query: ViewQuery, startkey: Any, endkey: Any) -> tuple[int, list[_Row]]:
@@ -167,7 +167,7 @@ def _edge(rows: list[_Row], key: Any, docid: str | None, *, is_after: bool) -> i
     return bisect(rows, (place, docid.encode("utf-8", "surrogatepass")), key=lambda row: row.place)
 
 
-def _shown(database: CouchDatabase, row: _Row, query: ViewQuery) -> dict[str, Any]:
+def _render_row(database: CouchDatabase, row: _Row, query: ViewQuery) -> dict[str, Any]:
     shown = {"id": row.id, "key": row.key, "value": row.value}
     return shown | {"doc": _document(database, row, query)} if query.include_docs else shown
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from reactdb.budget import spend_value
+from reactdb.dialects.mongodb.bson_order import MISSING, TextKey, sort_key, type_name
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate, Scope
-from reactdb.dialects.mongodb.expressions.compiling import compiled, constant, constant_of
+from reactdb.dialects.mongodb.expressions.compile import compile_value, constant, constant_of
 from reactdb.dialects.mongodb.numeric import is_number, whole
-from reactdb.dialects.mongodb.ordering import MISSING, TextKey, sort_key, type_name
-from reactdb.dialects.mongodb.sorting import Order
+from reactdb.dialects.mongodb.sort import Order
 from reactdb.dialects.mongodb.totals import TOTALS, RunningTotal, quantiles
 
 __all__ = ["ACCUMULATORS", "OF_ONE_VALUE", "Begin", "GroupAccumulator", "compile_accumulator"]
@@ -66,7 +66,7 @@ def compile_accumulator(spec: Any, scope: Scope, *, path: str = "a field") -> Gr
 def _one_argument(name: str, spec: Any, scope: Scope) -> Evaluate:
     if isinstance(spec, list | tuple):
         raise MongoError(40237, f"The {name} accumulator is a unary operator")
-    return compiled(spec, scope)
+    return compile_value(spec, scope)
 
 
 def _simple(name: str, begin: Begin) -> None:
@@ -142,7 +142,7 @@ class _Distinct:
         return list(self._values.values())
 
 
-class _Merged:
+class _MergeObjects:
     __slots__ = ("_value",)
 
     def __init__(self, _text: TextKey | None) -> None:
@@ -163,7 +163,7 @@ class _Merged:
         return dict(self._value)
 
 
-class _Concatenated:
+class _ConcatArrays:
     __slots__ = ("_values",)
 
     def __init__(self, _text: TextKey | None) -> None:
@@ -184,7 +184,7 @@ class _Concatenated:
         return list(self._values)
 
 
-class _United(_Distinct):
+class _SetUnion(_Distinct):
     __slots__ = ()
 
     def add(self, value: Any) -> None:
@@ -201,9 +201,9 @@ _simple("$first", _First)
 _simple("$last", _Last)
 _simple("$push", _Push)
 _simple("$addToSet", _Distinct)
-_simple("$mergeObjects", _Merged)
-_simple("$concatArrays", _Concatenated)
-_simple("$setUnion", _United)
+_simple("$mergeObjects", _MergeObjects)
+_simple("$concatArrays", _ConcatArrays)
+_simple("$setUnion", _SetUnion)
 
 
 def _count(spec: Any, scope: Scope) -> GroupAccumulator:
@@ -289,7 +289,7 @@ def _of_values(name: str, *, sorts: bool, from_end: bool) -> None:
         for needed, code in (("n", 5787906), ("input", 5787907)):
             if needed not in spec:
                 raise MongoError(code, f"{name} needs the argument '{needed}'")
-        source, count = compiled(spec["input"], scope), compiled(spec["n"], scope)
+        source, count = compile_value(spec["input"], scope), compile_value(spec["n"], scope)
         text = scope.text
 
         def of_document(document: Any, variables: dict[str, Any]) -> Any:
@@ -301,7 +301,7 @@ def _of_values(name: str, *, sorts: bool, from_end: bool) -> None:
             return None, None if value is MISSING else value
 
         def _turned(key: Any) -> Any:
-            return _Turned(key) if from_end else key
+            return _ReversedKey(key) if from_end else key
 
         def begin(key: Any) -> RunningTotal:
             return _Several(_number_of_values(name, count, key), sorts=sorts, from_end=from_end and not sorts)
@@ -311,7 +311,7 @@ def _of_values(name: str, *, sorts: bool, from_end: bool) -> None:
     ACCUMULATORS[name] = compiler
 
 
-class _Turned:
+class _ReversedKey:
     """A key with the reverse order."""
 
     __slots__ = ("key",)
@@ -319,7 +319,7 @@ class _Turned:
     def __init__(self, key: Any) -> None:
         self.key = key
 
-    def __lt__(self, other: _Turned) -> bool:
+    def __lt__(self, other: _ReversedKey) -> bool:
         return bool(other.key < self.key)
 
 
@@ -343,8 +343,8 @@ def _of_order(name: str, *, from_end: bool, is_alone: bool) -> None:
             if argument not in spec:
                 raise MongoError(code, f"{name} needs the argument '{argument}'")
         order = Order(spec["sortBy"], scope.text)
-        output = compiled(spec["output"], scope)
-        count = constant(1) if is_alone else compiled(spec["n"], scope)
+        output = compile_value(spec["output"], scope)
+        count = constant(1) if is_alone else compile_value(spec["n"], scope)
 
         def of_document(document: Any, variables: dict[str, Any]) -> Any:
             value = output(document, variables)
@@ -381,8 +381,8 @@ class _Quantiles:
             self._values.append(value)
 
     def result(self) -> Any:
-        found = self._compute(self._values)
-        return found[0] if self._is_alone else found
+        results = self._compute(self._values)
+        return results[0] if self._is_alone else results
 
 
 def _quantile(name: str, *, is_alone: bool) -> None:
@@ -396,9 +396,9 @@ def _quantile(name: str, *, is_alone: bool) -> None:
         for argument in needed:
             if argument not in spec:
                 raise MongoError(40414, f"{name} needs the argument '{argument}'")
-        wanted = [0.5] if is_alone else constant_of(compiled(spec["p"], scope))
+        wanted = [0.5] if is_alone else constant_of(compile_value(spec["p"], scope))
         compute = quantiles(wanted, spec["method"])
-        source = compiled(spec["input"], scope)
+        source = compile_value(spec["input"], scope)
         return GroupAccumulator(source, lambda _key: _Quantiles(compute, is_alone=is_alone))
 
     ACCUMULATORS[name] = compiler

@@ -21,7 +21,7 @@ from reactdb.dialects.mongodb.points import cluster_time
 from reactdb.dialects.mongodb.tokens import INCREMENTS
 from reactdb.session import Session
 
-__all__ = ["ClusterClock", "mentions_cluster_time", "timeless"]
+__all__ = ["ClusterClock", "mentions_cluster_time", "refuse_cluster_time"]
 
 EMPTY: Final = Timestamp(0, 0)
 _NAME: Final = "$$CLUSTER_TIME"
@@ -36,7 +36,7 @@ def mentions_cluster_time(spec: Any) -> bool:
     return isinstance(spec, list | tuple) and any(map(mentions_cluster_time, spec))
 
 
-def timeless(query: Any) -> Any:
+def refuse_cluster_time(query: Any) -> Any:
     """
     Raises:
         MongoError: 51144, a query names the cluster time where MongoDB has none.
@@ -82,7 +82,7 @@ class ClusterClock:
             self._last = max(int(time()), self._last[0]), self._last[1] + 1
             return Timestamp(*self._last)
 
-    def stamped(self, document: dict[str, Any]) -> dict[str, Any]:
+    def fill_timestamps(self, document: dict[str, Any]) -> dict[str, Any]:
         """The document with the time in place of its empty timestamps. It is a copy; without such timestamps, the same object."""
         for value in document.values():
             if type(value) is Timestamp and value == EMPTY:

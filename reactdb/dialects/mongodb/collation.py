@@ -3,7 +3,7 @@
 Without a collation, and with the locale `simple`, texts are compared by their code points. ICU computes all others, through PyICU
 (the extra `mongodb-icu`); without PyICU, such a collation is refused with a clear error.
 
-Rule of this file: a collation is only a key of texts. `ordering` compares with it.
+Rule of this file: a collation is only a key of texts. `bson_order` compares with it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from bson.code import Code
 
+from reactdb.dialects.mongodb.bson_order import TextKey, type_name
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.numeric import is_number, truncated
-from reactdb.dialects.mongodb.ordering import TextKey, type_name
+from reactdb.dialects.mongodb.numeric import is_number, truncate
 
-__all__ = ["SIMPLE", "checked_collation", "simple", "text_key", "whole_collation"]
+__all__ = ["SIMPLE", "check_collation", "expand_collation", "simple", "text_key"]
 
 _SPECS: Final[dict[str, tuple[type, tuple[Any, ...]]]] = {
     "locale": (str, ()),
@@ -52,13 +52,13 @@ def text_key(spec: Mapping[str, Any] | None) -> TextKey | None:
     """
     if not spec:
         return None
-    checked = checked_collation(spec)
+    checked = check_collation(spec)
     if checked["locale"] == "simple":
         return None
     return _icu_key(tuple(sorted(checked.items())))
 
 
-def checked_collation(spec: Mapping[str, Any]) -> dict[str, Any]:
+def check_collation(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A collation with known fields and valid values."""
     if not isinstance(spec, Mapping):
         raise MongoError(14, f"a collation is an object, not {type_name(spec)}")
@@ -70,7 +70,7 @@ def checked_collation(spec: Mapping[str, Any]) -> dict[str, Any]:
             continue
         kind, choices = _SPECS[name]
         if kind is int and is_number(value):
-            value = truncated(value)
+            value = truncate(value)
         if not isinstance(value, kind) or type(value) is Code or (kind is int and type(value) is bool):
             raise MongoError(14, f"the collation's field '{name}' has another type")
         if choices and value not in choices:
@@ -81,7 +81,7 @@ def checked_collation(spec: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def whole_collation(spec: Mapping[str, Any]) -> dict[str, Any]:
+def expand_collation(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A collation with all its fields, as MongoDB lists it."""
     return {**_USUAL, **spec}
 

@@ -17,28 +17,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from reactdb.budget import WorkStopped, with_own_budget
-from reactdb.dialects.mongodb.clock import timeless
+from reactdb.budget import WorkStopped, bind_budget
+from reactdb.dialects.mongodb.bson_order import MISSING, is_text, sort_key, type_name
+from reactdb.dialects.mongodb.clock import refuse_cluster_time
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import body_of, document_of, plain_body_of
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.hinting import HintedIndex, IndexWalk, check_bounds, goes_backwards, hinted
-from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, listed, modify
+from reactdb.dialects.mongodb.find import FilterSelection, Scan, cut, select
+from reactdb.dialects.mongodb.hint import HintedIndex, IndexWalk, check_bounds, goes_backwards, hinted
+from reactdb.dialects.mongodb.index_walk import MOST_WALKED, walk_of
+from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, list_of_table, modify
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import RULES, VIEW_KEY, Namespaces
 from reactdb.dialects.mongodb.natural import keep_places, needs_places, places_of
-from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, is_number, truncated, whole
-from reactdb.dialects.mongodb.ordering import MISSING, is_text, sort_key, type_name
+from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, is_number, truncate, whole
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.projection import Projection
-from reactdb.dialects.mongodb.reading import FilterSelection, Scan, cut, selected
 from reactdb.dialects.mongodb.retries import RetryableWrite
-from reactdb.dialects.mongodb.sorting import Order
-from reactdb.dialects.mongodb.transactions import KeptWrites, Transaction
+from reactdb.dialects.mongodb.sort import Order
+from reactdb.dialects.mongodb.transactions import BufferedWrites, Transaction
 from reactdb.dialects.mongodb.values import MAX_BSON_BYTES, encode
 from reactdb.dialects.mongodb.variables import values_of
-from reactdb.dialects.mongodb.walking import MOST_WALKED, walk_of
-from reactdb.dialects.mongodb.writing import Delete, DocumentWriter, Modify, UpdateStatement, with_id
+from reactdb.dialects.mongodb.write_statements import Delete, DocumentWriter, Modify, UpdateStatement, with_id
 from reactdb.errors import ReadOnlyDatabase, TableNotFound
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import KeyTaken, WriteTransaction
@@ -116,35 +116,35 @@ class CollectionWork:
     # -----------------------------------------------------------------------------------------------------------
     # Execution
 
-    def _write(self, work: Callable[[WriteTransaction | KeptWrites], Document]) -> Document:
+    def _write(self, work: Callable[[WriteTransaction | BufferedWrites], Document]) -> Document:
         """Run a command in the transaction, or as its own commit. `work`: returns its reply."""
         if self.transaction is not None:
             with self.transaction.statement(self.namespace) as target:
                 return work(target)
         if self._retry is not None:
-            work = remembering(self._retry, work)
+            work = remember_reply(self._retry, work)
         try:
-            return self.spaces.session.transact(with_own_budget(work), is_shareable=True)
+            return self.spaces.session.transact(bind_budget(work), is_shareable=True)
         except WorkStopped as failed:
             raise failed.stopped from None
         except ReadOnlyDatabase as error:
             raise MongoError(13, str(error)) from None
 
-    def _table(self, target: WriteTransaction | KeptWrites) -> TableInfo | None:
-        found = (
+    def _table(self, target: WriteTransaction | BufferedWrites) -> TableInfo | None:
+        table = (
             target.catalogue.live.get(self._name)
             if isinstance(target, WriteTransaction)
             else target.table(self.namespace)
         )
-        return None if found is None else self._no_view(found)
+        return None if table is None else self._no_view(table)
 
-    def _made(self, target: WriteTransaction | KeptWrites) -> TableInfo:
+    def _ensure_table(self, target: WriteTransaction | BufferedWrites) -> TableInfo:
         """The table. It is created if it is missing."""
         if isinstance(target, WriteTransaction):
             return self._no_view(self.spaces.within(target, self.namespace))
         return self._no_view(target.within(self.namespace))
 
-    def _writer(self, target: WriteTransaction | KeptWrites, table: TableInfo) -> DocumentWriter:
+    def _writer(self, target: WriteTransaction | BufferedWrites, table: TableInfo) -> DocumentWriter:
         return DocumentWriter(target, table, self.namespace, bypasses=self._bypasses)
 
     def _no_view(self, table: TableInfo) -> TableInfo:
@@ -152,7 +152,7 @@ class CollectionWork:
             raise MongoError(166, f"Namespace {self.namespace} is a view, not a collection")
         return table
 
-    def _ended(self, answer: Document, errors: list[Document]) -> Document:
+    def _finish(self, answer: Document, errors: list[Document]) -> Document:
         """A reply with its errors. Errors end a transaction."""
         if errors:
             answer["writeErrors"] = errors
@@ -179,7 +179,7 @@ class CollectionWork:
             `n`, and `writeErrors` if there are errors.
         """
         table = self.spaces.session.find(self._name) or _UNMADE
-        prepared = [self._prepared(table, document, shape) for document in documents]
+        prepared = [self._prepare(table, document, shape) for document in documents]
         if self.transaction is None and not _has_conditions(table):
             for _, stored in prepared:
                 if type(stored) is not tuple:
@@ -191,9 +191,9 @@ class CollectionWork:
                     # Everything was rolled back, so insert them one by one.
                     pass
 
-        def one_by_one(target: WriteTransaction | KeptWrites) -> Document:
+        def one_by_one(target: WriteTransaction | BufferedWrites) -> Document:
             errors: list[Document] = []
-            writer = self._writer(target, self._made(target))
+            writer = self._writer(target, self._ensure_table(target))
             inserted = 0
             for place, (document, stored) in enumerate(prepared):
                 try:
@@ -206,26 +206,24 @@ class CollectionWork:
                     errors.append(_write_error(place, error))
                     if ordered or self.transaction is not None:
                         break
-            return self._ended({"n": inserted}, errors)
+            return self._finish({"n": inserted}, errors)
 
         return self._write(one_by_one)
 
-    def _prepared(
-        self, table: TableInfo, document: Any, shape: Callable[[Any], Document] | None
-    ) -> _Prepared:
+    def _prepare(self, table: TableInfo, document: Any, shape: Callable[[Any], Document] | None) -> _Prepared:
         try:
             stored = plain_body_of(table, document)
             if stored is None:
                 document = with_id(document if shape is None else shape(document))
                 if not self._keeps_empty:
-                    document = self.spaces.clock.stamped(document)
+                    document = self.spaces.clock.fill_timestamps(document)
                 stored = body_of(table, document)
         except MongoError as error:
             return document, error
         return document, stored
 
     def _insert_free(
-        self, target: WriteTransaction | KeptWrites, table: TableInfo, prepared: list[_Prepared]
+        self, target: WriteTransaction | BufferedWrites, table: TableInfo, prepared: list[_Prepared]
     ) -> Document:
         """Insert documents on the fastest path.
 
@@ -238,9 +236,9 @@ class CollectionWork:
         assert isinstance(target, WriteTransaction)
         if target.catalogue.live.get(self._name) is not table or table.primary_key == VIEW_KEY:
             # It was made, or has changed, meanwhile.
-            before, table = table.primary_key, self._made(target)
+            before, table = table.primary_key, self._ensure_table(target)
             if table.primary_key != before:
-                prepared = [self._prepared(table, document, None) for document, _ in prepared]
+                prepared = [self._prepare(table, document, None) for document, _ in prepared]
             if _has_conditions(table):
                 raise KeyTaken
         if len(prepared) == 1:
@@ -249,7 +247,7 @@ class CollectionWork:
             try:
                 target.insert(table, key, body)
             except KeyTaken:
-                taken = self._writer(target, table).taken(document["_id"])
+                taken = self._writer(target, table).duplicate_id_error(document["_id"])
                 return {"n": 0, "writeErrors": [_write_error(0, taken)]}
             if has_place:
                 keep_places(target, table, (key,))
@@ -276,10 +274,10 @@ class CollectionWork:
         Returns:
             `n`, `nModified`, and if there are any, `upserted` and `writeErrors`.
         """
-        values = values_of(variables, self.spaces.clock, *map(_asked_by_update, updates))
-        checked = [self._checked(one, _UPDATE_FIELDS, "update", self._update_of, values) for one in updates]
+        values = values_of(variables, self.spaces.clock, *map(_expressions_of_update, updates))
+        checked = [self._parse(one, _UPDATE_FIELDS, "update", self._update_of, values) for one in updates]
 
-        def work(target: WriteTransaction | KeptWrites) -> Document:
+        def work(target: WriteTransaction | BufferedWrites) -> Document:
             answer: Document = {"n": 0, "nModified": 0}
             errors: list[Document] = []
             upserted: list[Document] = []
@@ -290,7 +288,7 @@ class CollectionWork:
                     table = self._table(target)
                     if table is None and not statement.is_upsert:
                         continue
-                    done = self._writer(target, table or self._made(target)).update(statement)
+                    done = self._writer(target, table or self._ensure_table(target)).update(statement)
                 except MongoError as error:
                     self._check_fatal(error)
                     errors.append(_write_error(place, error))
@@ -304,11 +302,11 @@ class CollectionWork:
                     upserted.append({"index": place, "_id": done.upserted[0]})
             if upserted:
                 answer["upserted"] = upserted
-            return self._ended(answer, errors)
+            return self._finish(answer, errors)
 
         return self._write(work)
 
-    def _checked(
+    def _parse(
         self,
         given: Any,
         fields: frozenset[str],
@@ -334,7 +332,7 @@ class CollectionWork:
                     40414, f"BSON field '{command}.{command}s.{name}' is missing but a required field"
                 )
         try:
-            return make(given, variables, self._hinted(given.get("hint")))
+            return make(given, variables, self._resolve_hint(given.get("hint")))
         except MongoError as error:
             return error
 
@@ -348,7 +346,7 @@ class CollectionWork:
             raise MongoError(51198, "Constant values may only be specified for pipeline updates")
         return UpdateStatement(
             given["q"],
-            self._stamped(given["u"]),
+            self._fill_timestamps(given["u"]),
             multi=bool(given.get("multi")),
             upsert=bool(given.get("upsert")),
             array_filters=given.get("arrayFilters"),
@@ -359,10 +357,12 @@ class CollectionWork:
             tick=self.spaces.clock.ticks_of(given["u"]),
         )
 
-    def _stamped(self, update: Any) -> Any:
+    def _fill_timestamps(self, update: Any) -> Any:
         """An update. In a replacement the current time takes the place of empty timestamps."""
         is_replacement = isinstance(update, Mapping) and not next(iter(update), "").startswith("$")
-        return self.spaces.clock.stamped(update) if is_replacement and not self._keeps_empty else update
+        return (
+            self.spaces.clock.fill_timestamps(update) if is_replacement and not self._keeps_empty else update
+        )
 
     @staticmethod
     def _check_fatal(error: MongoError) -> None:
@@ -383,9 +383,9 @@ class CollectionWork:
             `n`, and `writeErrors` if there are any.
         """
         values = values_of(variables, self.spaces.clock, deletes)
-        checked = [self._checked(one, _DELETE_FIELDS, "delete", self._delete_of, values) for one in deletes]
+        checked = [self._parse(one, _DELETE_FIELDS, "delete", self._delete_of, values) for one in deletes]
 
-        def work(target: WriteTransaction | KeptWrites) -> Document:
+        def work(target: WriteTransaction | BufferedWrites) -> Document:
             errors: list[Document] = []
             deleted = 0
             for place, statement in enumerate(checked):
@@ -400,7 +400,7 @@ class CollectionWork:
                     errors.append(_write_error(place, error))
                     if ordered or self.transaction is not None:
                         break
-            return self._ended({"n": deleted}, errors)
+            return self._finish({"n": deleted}, errors)
 
         return self._write(work)
 
@@ -432,7 +432,7 @@ class CollectionWork:
         """
         modify = Modify(
             command.get("query"),
-            update=self._stamped(command.get("update")),
+            update=self._fill_timestamps(command.get("update")),
             remove=bool(command.get("remove")),
             new=bool(command.get("new")),
             upsert=bool(command.get("upsert")),
@@ -440,19 +440,19 @@ class CollectionWork:
             fields=command.get("fields"),
             array_filters=command.get("arrayFilters"),
             collation=self.collation(command.get("collation")),
-            variables=values_of(command.get("let"), self.spaces.clock, _asked_by_update(command)),
-            hint=self._hinted(command.get("hint")),
+            variables=values_of(command.get("let"), self.spaces.clock, _expressions_of_update(command)),
+            hint=self._resolve_hint(command.get("hint")),
             tick=self.spaces.clock.ticks_of(command.get("update")),
         )
 
-        def work(target: WriteTransaction | KeptWrites) -> Document:
+        def work(target: WriteTransaction | BufferedWrites) -> Document:
             table = self._table(target)
             if table is None:
                 if modify.statement is None:
                     return {"lastErrorObject": {"n": 0}, "value": None}
                 if not modify.statement.is_upsert:
                     return {"lastErrorObject": {"n": 0, "updatedExisting": False}, "value": None}
-                table = self._made(target)
+                table = self._ensure_table(target)
             return self._writer(target, table).find_and_modify(modify)
 
         return self._write(work)
@@ -473,8 +473,8 @@ class CollectionWork:
             raise MongoError(
                 238, "find with showRecordId is not supported: documents have no numbers but their _id"
             )
-        asked = command.get("filter"), command.get("projection")
-        variables = values_of(command.get("let"), self.spaces.clock, asked)
+        expressions = command.get("filter"), command.get("projection")
+        variables = values_of(command.get("let"), self.spaces.clock, expressions)
         collation = self.collation(command.get("collation"))
         skip, limit = count_of("skip", command.get("skip")) or 0, count_of("limit", command.get("limit")) or 0
         given = command.get("filter") or {}
@@ -520,7 +520,7 @@ class CollectionWork:
                 return way.first(now, table, selection.filter.matches, count)
             if order is not None or places_of(now.catalogue, table) is None:
                 return None
-            rows = selected(now, table, indexes_of(table), selection)
+            rows = select(now, table, indexes_of(table), selection)
             return [document for _, document in islice(rows, count)]
 
     def _walk(self, command: Mapping[str, Any]) -> IndexWalk | None:
@@ -529,18 +529,18 @@ class CollectionWork:
         if not hint and hint != "" and "min" not in command and "max" not in command:
             return None
         check_bounds(command)
-        index = self._hinted(hint)
+        index = self._resolve_hint(hint)
         return None if index is None else IndexWalk(index, command)
 
     def matching(
         self, selection: FilterSelection, hint: Any = None, *, field: str | None = None
     ) -> Iterator[Document]:
-        """The matching documents, in the order of `selected`; with a hint, only the documents in that index.
+        """The matching documents, in the order of `select`; with a hint, only the documents in that index.
 
         Args:
             field: See `Scan.documents`.
         """
-        index = self._hinted(hint)
+        index = self._resolve_hint(hint)
         if index is None or index.stored is None:
             return self._matching(selection, field, hint)
         # Whether it has a document may be a matter of other fields.
@@ -560,7 +560,7 @@ class CollectionWork:
                     return iter(())
                 if own.primary_key == VIEW_KEY and (viewed := self.of_view(selection, hint)) is not None:
                     return viewed
-                rows = selected(target.snapshot(), own, indexes_of(own), selection)
+                rows = select(target.snapshot(), own, indexes_of(own), selection)
                 return iter([document for _, document in rows])
         table = self.spaces.table(self.namespace)
         if table is None:
@@ -574,7 +574,7 @@ class CollectionWork:
         )
 
     def of_view(self, selection: FilterSelection, hint: Any) -> Iterator[Document] | None:
-        """The matching documents of a view; None if the namespace is no view. This class reads no views: `viewing` does.
+        """The matching documents of a view; None if the namespace is no view. This class reads no views: `views` does.
 
         Args:
             hint: A hint for the collection below the view.
@@ -589,17 +589,17 @@ class CollectionWork:
             return iter(())
         return iter(() if body is None else (document_of(table, body),))
 
-    def _hinted(self, hint: Any) -> HintedIndex | None:
+    def _resolve_hint(self, hint: Any) -> HintedIndex | None:
         """The same; None without a hint, for a view, and without a collection."""
         if not hint and hint != "":
             return None
         table = self.spaces.table(self.namespace)
-        return None if table is None or table.primary_key == VIEW_KEY else self.hinted(hint)
+        return None if table is None or table.primary_key == VIEW_KEY else self.resolve_hint(hint)
 
-    def hinted(self, hint: Any) -> HintedIndex:
+    def resolve_hint(self, hint: Any) -> HintedIndex:
         """The index of a hint. Raises: MongoError: 2, there is no such index."""
         table = self.spaces.table(self.namespace)
-        return hinted(listed(()) if table is None else self._indexes(table), table, hint)
+        return hinted(list_of_table(()) if table is None else self._indexes(table), table, hint)
 
     def count(self, command: Mapping[str, Any]) -> int:
         """The number of matching documents. `command`: `query`, `skip`, `limit`, `collation`, `hint`."""
@@ -619,7 +619,7 @@ class CollectionWork:
 
     def distinct(self, command: Mapping[str, Any]) -> list[Any]:
         """The different values of a field, in BSON's order. `command`: `key`, `query`, `collation`, `hint`."""
-        given, key = timeless(command.get("query")), command.get("key")
+        given, key = refuse_cluster_time(command.get("query")), command.get("key")
         if key is None:
             raise MongoError(40414, "BSON field 'distinct.key' is missing but a required field")
         if not is_text(key):
@@ -638,10 +638,10 @@ class CollectionWork:
                 for value in end if type(end) is list else (end,):
                     values.setdefault(sort_key(value, text), value)
         values.pop(sort_key(MISSING), None)
-        found = [values[one] for one in sorted(values)]
-        if len(encode({"values": found})) > MAX_BSON_BYTES:
+        results = [values[one] for one in sorted(values)]
+        if len(encode({"values": results})) > MAX_BSON_BYTES:
             raise MongoError(17217, "distinct too big, 16mb cap")
-        return found
+        return results
 
     # -----------------------------------------------------------------------------------------------------------
     # Indexes
@@ -659,13 +659,13 @@ class CollectionWork:
             is_new = self._name not in transaction.catalogue.live
             table = self._no_view(self.spaces.within(transaction, self.namespace))
             before, after = create(transaction, table, self.namespace, indexes)
-            return _made_indexes(before, after, is_new=is_new)
+            return _index_reply(before, after, is_new=is_new)
 
         if self.transaction is not None:
             with self.transaction.statement(self.namespace) as target:
                 is_new = self._table(target) is None
                 before, after = target.create_indexes(self.namespace, indexes)
-            return _made_indexes(before, after, is_new=is_new)
+            return _index_reply(before, after, is_new=is_new)
         return self.spaces.session.transact(work, operation="index_create")
 
     def drop_indexes(self, wanted: Any) -> Document:
@@ -717,10 +717,10 @@ class CollectionWork:
 
     def _indexes(self, table: TableInfo) -> list[Document]:
         record = self.spaces.record(table)
-        return listed(record.indexes, record.options.get("clusteredIndex"))
+        return list_of_table(record.indexes, record.options.get("clusteredIndex"))
 
 
-def _asked_by_update(given: Any) -> tuple[Any, ...]:
+def _expressions_of_update(given: Any) -> tuple[Any, ...]:
     """The parts of a statement that may be expressions. Operands of update operators are not, and may be long."""
     if not isinstance(given, Mapping):
         return ()
@@ -733,12 +733,12 @@ def _asked_by_update(given: Any) -> tuple[Any, ...]:
     )
 
 
-def remembering(
-    retry: RetryableWrite, work: Callable[[WriteTransaction | KeptWrites], Document]
-) -> Callable[[WriteTransaction | KeptWrites], Document]:
+def remember_reply(
+    retry: RetryableWrite, work: Callable[[WriteTransaction | BufferedWrites], Document]
+) -> Callable[[WriteTransaction | BufferedWrites], Document]:
     """The same work; its result is stored together with its writes. Work without a write may be repeated."""
 
-    def remembered(target: WriteTransaction | KeptWrites) -> Document:
+    def remembered(target: WriteTransaction | BufferedWrites) -> Document:
         assert isinstance(target, WriteTransaction)
         before = target.count
         answer = work(target)
@@ -749,7 +749,7 @@ def remembering(
     return remembered
 
 
-def _made_indexes(before: int, after: int, *, is_new: bool) -> Document:
+def _index_reply(before: int, after: int, *, is_new: bool) -> Document:
     """The reply to `createIndexes`."""
     return {
         "numIndexesBefore": before,
@@ -759,7 +759,7 @@ def _made_indexes(before: int, after: int, *, is_new: bool) -> Document:
     }
 
 
-class _Unmade:
+class _MissingCollection:
     """A missing collection: all that is needed for preparing its documents."""
 
     primary_key: Final = "_id"
@@ -767,7 +767,7 @@ class _Unmade:
     indexes: Final[Mapping[str, Any]] = {}
 
 
-_UNMADE: Any = _Unmade()
+_UNMADE: Any = _MissingCollection()
 
 
 _Prepared = tuple[Document, Any]
@@ -785,34 +785,34 @@ def _write_error(place: int, error: MongoError) -> Document:
     return {"index": place, "code": error.code, "errmsg": error.message, **error.details}
 
 
-def count_of(name: str, found: Any, default: int | None = None) -> int | None:
-    """A number of documents, or of something else, as `numeric.truncated` makes it whole. `default` of null.
+def count_of(name: str, value: Any, default: int | None = None) -> int | None:
+    """A number of documents, or of something else, as `numeric.truncate` makes it whole. `default` of null.
 
     Raises:
         MongoError: 14, it is no number; 2, it is negative.
     """
-    if found is None or (type(found) is int and found >= 0):
-        return default if found is None else found
-    if not is_number(found):
+    if value is None or (type(value) is int and value >= 0):
+        return default if value is None else value
+    if not is_number(value):
         raise MongoError(
             14,
-            f"BSON field '{name}' is the wrong type '{type_name(found)}', expected types '[long, int, decimal, double]'",
+            f"BSON field '{name}' is the wrong type '{type_name(value)}', expected types '[long, int, decimal, double]'",
         )
-    number = truncated(found)
+    number = truncate(value)
     if number < 0:
-        raise MongoError(2, f"BSON field '{name}' value must be >= 0, actual value '{found}'")
+        raise MongoError(2, f"BSON field '{name}' value must be >= 0, actual value '{value}'")
     return number
 
 
-def _limit_of_count(found: Any) -> int:
+def _limit_of_count(value: Any) -> int:
     """`limit` of `count`, without its sign."""
-    if found is None:
+    if value is None:
         return 0
-    if not is_number(found):
+    if not is_number(value):
         raise MongoError(2, "limit value is not a valid number")
-    number = whole(found)
+    number = whole(value)
     if number is None or not INT64_MIN <= number <= INT64_MAX:
-        raise MongoError(9, f"Expected an integer: limit: {found}")
+        raise MongoError(9, f"Expected an integer: limit: {value}")
     if number == INT64_MIN:
-        raise MongoError(2, f"limit is out of range: {found}")
+        raise MongoError(2, f"limit is out of range: {value}")
     return abs(number)

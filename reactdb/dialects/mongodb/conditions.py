@@ -22,9 +22,7 @@ from bson.min_key import MinKey
 from bson.objectid import ObjectId
 from bson.regex import Regex
 
-from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.numeric import NUMBERS, decimal_of, whole
-from reactdb.dialects.mongodb.ordering import (
+from reactdb.dialects.mongodb.bson_order import (
     MISSING,
     TYPE_CODES,
     TextKey,
@@ -33,7 +31,9 @@ from reactdb.dialects.mongodb.ordering import (
     sort_key,
     type_code,
 )
-from reactdb.dialects.mongodb.patterns import UnreadablePattern, compiled_pattern, option_letters
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.numeric import NUMBERS, decimal_of, whole
+from reactdb.dialects.mongodb.patterns import UnreadablePattern, compile_pattern, option_letters
 
 __all__ = [
     "Test",
@@ -70,10 +70,10 @@ def equals(operand: Any, text: TextKey | None = None) -> Test:
         number = number_of(operand)
 
         def is_number(value: Any) -> bool:
-            found = type(value)
-            if found in _PLAIN_NUMBERS:
+            value_type = type(value)
+            if value_type in _PLAIN_NUMBERS:
                 return bool(value == number)
-            return found is Decimal128 and bool(decimal_of(value) == number)
+            return value_type is Decimal128 and bool(decimal_of(value) == number)
 
         return is_number
     key = sort_key(operand, text)
@@ -105,11 +105,11 @@ def comparison(name: str, operand: Any, text: TextKey | None = None) -> Test:
         number: Any = number_of(operand)
 
         def compare_number(value: Any) -> bool:
-            found = type(value)
-            if found in _PLAIN_NUMBERS:
+            value_type = type(value)
+            if value_type in _PLAIN_NUMBERS:
                 # A Decimal would refuse to be compared with NaN.
                 return value == value and holds(value, number)
-            if found is not Decimal128:
+            if value_type is not Decimal128:
                 return False
             decimal = decimal_of(value)
             return not decimal.is_nan() and holds(decimal, number)
@@ -129,8 +129,8 @@ def comparison(name: str, operand: Any, text: TextKey | None = None) -> Test:
         return lambda value: holds(sort_key(None if value is MISSING else value, text), key)
 
     def compare(value: Any) -> bool:
-        found = sort_key(value, text)
-        return found[0] == key[0] and holds(found, key)
+        value_key = sort_key(value, text)
+        return value_key[0] == key[0] and holds(value_key, key)
 
     return compare
 
@@ -184,7 +184,7 @@ def matches_pattern(pattern: Any, options: str | None = None) -> Test:
         if letter not in "imsxu":
             raise MongoError(51108, f"invalid flag in regex options: {letter}")
     try:
-        search = compiled_pattern(source, letters).search
+        search = compile_pattern(source, letters).search
     except UnreadablePattern as error:
         raise MongoError(51091, f"Regular expression is invalid: {error}") from None
     ordered = "".join(sorted(letters))

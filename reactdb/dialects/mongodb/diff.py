@@ -20,10 +20,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from reactdb.budget import spend_value
-from reactdb.dialects.mongodb.ordering import identical
+from reactdb.dialects.mongodb.bson_order import identical
 from reactdb.dialects.mongodb.values import encode
 
-__all__ = ["Description", "described", "difference", "is_ambiguous"]
+__all__ = ["Description", "describe", "difference", "is_ambiguous"]
 
 Description = dict[str, Any]
 """`updatedFields`, `removedFields`, `truncatedArrays` and `disambiguatedPaths`."""
@@ -47,13 +47,13 @@ def difference(
     truncated: list[tuple[_Parts, int]] = []
     _collect((), parts, updated, removed, truncated)
     paths = [*updated, *removed]
-    if len(set(map(_dotted, paths))) < len(paths):
+    if len(set(map(_join_path, paths))) < len(paths):
         # A name with a dot and a path through a document: `{"a.b": 1, "a": {"b": 1}}`.
         return None
-    return described(updated, removed, truncated)
+    return describe(updated, removed, truncated)
 
 
-def described(
+def describe(
     updated: Mapping[_Parts, Any], removed: Sequence[_Parts], truncated: Sequence[tuple[_Parts, int]] = ()
 ) -> Description:
     """The description of changes by path.
@@ -63,10 +63,10 @@ def described(
     """
     paths = [*updated, *removed, *(path for path, _ in truncated)]
     return {
-        "updatedFields": {_dotted(path): value for path, value in updated.items()},
-        "removedFields": [_dotted(path) for path in removed],
-        "truncatedArrays": [{"field": _dotted(path), "newSize": size} for path, size in truncated],
-        "disambiguatedPaths": {_dotted(path): list(path) for path in paths if is_ambiguous(path)},
+        "updatedFields": {_join_path(path): value for path, value in updated.items()},
+        "removedFields": [_join_path(path) for path in removed],
+        "truncatedArrays": [{"field": _join_path(path), "newSize": size} for path, size in truncated],
+        "disambiguatedPaths": {_join_path(path): list(path) for path in paths if is_ambiguous(path)},
     }
 
 
@@ -80,7 +80,7 @@ def is_ambiguous(path: _Parts) -> bool:
     )
 
 
-def _dotted(path: _Parts) -> str:
+def _join_path(path: _Parts) -> str:
     return str(path[0]) if len(path) == 1 else ".".join(map(str, path))
 
 

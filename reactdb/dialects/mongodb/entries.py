@@ -16,7 +16,7 @@ The paths of an update's operators cannot be worked out later. So they are the e
 the new document anyway. A table with a write hook, such as a table of CouchDB's dialect, has the hook's metadata instead; for
 it, and for other writers, the description is the difference of both documents.
 
-Rule of this file: documents and bytes. They are written in `writing`.
+Rule of this file: documents and bytes. They are written in `write_statements`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bson.regex import Regex
 
 from reactdb.dialects.mongodb import natives
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.field_names import NUL, SIGN, stored_name
+from reactdb.dialects.mongodb.field_names import NUL, SIGN, parse_name
 from reactdb.dialects.mongodb.ids import IdValue
 from reactdb.dialects.mongodb.values import (
     MAX_BSON_BYTES,
@@ -47,7 +47,7 @@ from reactdb.key_spelling import SIGN as SPELLED
 from reactdb.key_spelling import KeySpelling
 from reactdb.store.catalogue import TableInfo
 from reactdb.values import codec, collation
-from reactdb.values.respelling import restore
+from reactdb.values.shown_values import restore
 
 Description = dict[str, Any]
 """`updatedFields`, `removedFields`, `truncatedArrays` and `disambiguatedPaths`."""
@@ -171,7 +171,7 @@ def body_of(
     # Other writers may use keys that are no valid `_id`, such as arrays. Such a document may be written if it keeps its key.
     id = own if _is_shown_as(own, given) else id_of(document["_id"], given)
     if table.primary_key != "_id":
-        native = {**exchanged(native, table.primary_key), table.primary_key: id}
+        native = {**exchange_names(native, table.primary_key), table.primary_key: id}
     elif id is not given:
         native = {**native, "_id": id}
     if old is not None:
@@ -247,7 +247,7 @@ _PLAIN_IDS: Final[dict[type, Callable[[Any], Any]]] = {int: int, str: str, Objec
 
 def document_of(table: TableInfo, body: bytes) -> dict[str, Any]:
     """The BSON document of an encoded native one, `_id` first."""
-    return shown(table, codec.decode(body))
+    return to_document(table, codec.decode(body))
 
 
 def fields_of(table: TableInfo, bodies: Sequence[bytes], name: str) -> Iterator[dict[str, Any]]:
@@ -255,34 +255,34 @@ def fields_of(table: TableInfo, bodies: Sequence[bytes], name: str) -> Iterator[
     documents without this field.
     """
     is_plain = name != "_id" and table.primary_key == "_id"
-    stored = stored_name(name)
+    stored = parse_name(name)
     for start in range(0, len(bodies), TOGETHER):
         for native in codec.decode_many(bodies[start : start + TOGETHER]):
             if not is_plain:
-                yield shown(table, native)
+                yield to_document(table, native)
             elif stored in native:
                 yield to_bson({stored: native[stored]})
 
 
-def shown(table: TableInfo, native: Mapping[str, Any]) -> dict[str, Any]:
+def to_document(table: TableInfo, native: Mapping[str, Any]) -> dict[str, Any]:
     """The BSON document of a native document. It may share inner values."""
-    native = exchanged(native, table.primary_key)
+    native = exchange_names(native, table.primary_key)
     id = native["_id"]
-    found = to_bson(native)
+    document = to_bson(native)
     # Most are texts and ObjectIds, and a look at them is quicker than a call.
     if id[:1] == SPELLED if type(id) is str else type(id) is not natives.ObjectId and is_spelled(id):
-        found = {**found, "_id": id_shown(id)}
-    return found if next(iter(found)) == "_id" else {"_id": found["_id"], **found}
+        document = {**document, "_id": id_shown(id)}
+    return document if next(iter(document)) == "_id" else {"_id": document["_id"], **document}
 
 
-def exchanged(document: Mapping[str, Any], primary_key: str) -> Mapping[str, Any]:
+def exchange_names(document: Mapping[str, Any], primary_key: str) -> Mapping[str, Any]:
     """The document with `_id` and the name of the primary key swapped."""
     if primary_key == "_id":
         return document
-    return {exchanged_name(name, primary_key): value for name, value in document.items()}
+    return {exchange_name(name, primary_key): value for name, value in document.items()}
 
 
-def exchanged_name(name: str, primary_key: str) -> str:
+def exchange_name(name: str, primary_key: str) -> str:
     """The name of a field of the first level on the other side."""
     if name == "_id":
         return primary_key
@@ -295,19 +295,19 @@ def exchanged_name(name: str, primary_key: str) -> str:
 
 def meta_of(description: Description) -> bytes:
     """A description as the metadata of an entry."""
-    said = {
+    fields = {
         "updated": list(description["updatedFields"]),
         "removed": list(description["removedFields"]),
         "truncated": [[cut["field"], cut["newSize"]] for cut in description["truncatedArrays"]],
         "paths": {path: list(parts) for path, parts in description.get("disambiguatedPaths", {}).items()},
     }
-    return codec.encode({name: value for name, value in said.items() if value})
+    return codec.encode({name: value for name, value in fields.items() if value})
 
 
 def with_session(meta: bytes | None, session: bytes, number: int) -> bytes:
     """The metadata of an entry with the session and number of its transaction added."""
-    said = {} if meta is None else codec.decode(meta)
-    return codec.encode({**said, "session": [session, number]})
+    fields = {} if meta is None else codec.decode(meta)
+    return codec.encode({**fields, "session": [session, number]})
 
 
 def is_map(meta: bytes | None) -> bool:
@@ -329,23 +329,24 @@ def description_of(meta: bytes | None, document: Mapping[str, Any]) -> Descripti
     if not is_map(meta):
         return None
     assert meta is not None
-    said = codec.decode(meta)
-    if "plain" in said:
+    fields = codec.decode(meta)
+    if "plain" in fields:
         # A native update of a capped collection: its metadata has its place, but no paths.
         return None
-    paths: dict[str, Sequence[str | int]] = said.get("paths", {})
+    paths: dict[str, Sequence[str | int]] = fields.get("paths", {})
     return {
         "updatedFields": {
-            path: _value_at(document, paths.get(path) or path.split(".")) for path in said.get("updated", ())
+            path: _value_at(document, paths.get(path) or path.split("."))
+            for path in fields.get("updated", ())
         },
-        "removedFields": list(said.get("removed", ())),
-        "truncatedArrays": [{"field": field, "newSize": size} for field, size in said.get("truncated", ())],
+        "removedFields": list(fields.get("removed", ())),
+        "truncatedArrays": [{"field": field, "newSize": size} for field, size in fields.get("truncated", ())],
         "disambiguatedPaths": {path: list(parts) for path, parts in paths.items()},
     }
 
 
 def _value_at(document: Mapping[str, Any], parts: Iterable[str | int]) -> Any:
-    found: Any = document
+    value: Any = document
     for part in parts:
-        found = found[int(part)] if isinstance(found, list) else found[part]
-    return found
+        value = value[int(part)] if isinstance(value, list) else value[part]
+    return value

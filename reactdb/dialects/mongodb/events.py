@@ -34,7 +34,7 @@ from reactdb.change import (
     UPDATE,
     Change,
 )
-from reactdb.dialects.mongodb.capped import is_cut
+from reactdb.dialects.mongodb.capped_collections import is_cut
 from reactdb.dialects.mongodb.diff import difference
 from reactdb.dialects.mongodb.entries import description_of, document_of, is_too_large, session_of
 from reactdb.dialects.mongodb.names import MongoNamespace, Names
@@ -96,7 +96,7 @@ class StreamEvent(NamedTuple):
         return StreamEvent(token, first, {})
 
 
-class StreamReading:
+class EventBuilder:
     """A stream's knowledge at its position in the log, for making events.
 
     Attributes:
@@ -126,18 +126,18 @@ class StreamReading:
         self._rows.clear()
         self._views.clear()
         for change in changes:
-            said = change.catalogue
-            if said is None:
+            fields = change.catalogue
+            if fields is None:
                 if change.new_bytes is not None and "options" in (row := codec.decode(change.new_bytes)):
                     self._rows.setdefault((change.commit, row["id"]), record_of(change.new_bytes))
                 continue
-            table = snapshot.catalogue.by_id.get(said["table_id"])
+            table = snapshot.catalogue.by_id.get(fields["table_id"])
             if table is not None and is_view(snapshot, table):
                 self._views.add(table.id)
             if change.kind_code == TABLE_DROP:
-                dropped[change.commit, said["table"]] = said["table_id"]
-            elif change.kind_code == TABLE_RENAME and (change.commit, said["new_name"]) in dropped:
-                name = (change.commit, said["new_name"])
+                dropped[change.commit, fields["table"]] = fields["table_id"]
+            elif change.kind_code == TABLE_RENAME and (change.commit, fields["new_name"]) in dropped:
+                name = (change.commit, fields["new_name"])
                 self._making_room[name] = dropped[name]
 
     def events(self, change: Change, table: TableInfo | None, origin: TokenOrigin) -> list[StreamEvent]:
@@ -181,64 +181,64 @@ class StreamReading:
             is_shown = change.new_bytes is None or not is_too_large(new, change.new_bytes)
             if kind == UPDATE and is_shown:
                 assert change.old_bytes is not None
-                said = description_of(change.meta, new) or difference(
+                description = description_of(change.meta, new) or difference(
                     document_of(table, change.old_bytes), new, is_always=True
                 )
-                if said is not None:
+                if description is not None:
                     operation = "update"
-                    last["updateDescription"] = self._shown(said)
+                    last["updateDescription"] = self._format_description(description)
             if operation != "update":
                 # A document that is too large becomes null, so that the stream can go on.
                 more = {"fullDocument": new if is_shown else None}
         return self._event(change, origin, operation, change.table_id, last, document=more)
 
-    def _shown(self, said: Document) -> Document:
+    def _format_description(self, description: Document) -> Document:
         return (
-            said
+            description
             if self.is_expanded
-            else {name: value for name, value in said.items() if name != "disambiguatedPaths"}
+            else {name: value for name, value in description.items() if name != "disambiguatedPaths"}
         )
 
     # -----------------------------------------------------------------------------------------------------------
     # The catalogue
 
     def _of_catalogue(self, change: Change, origin: TokenOrigin) -> list[StreamEvent]:
-        said = change.catalogue
-        assert said is not None
-        if "owner" in said:
+        fields = change.catalogue
+        assert fields is not None
+        if "owner" in fields:
             return []
         self.times_changed += 1
-        table_id, kind = said["table_id"], change.kind_code
-        before = self._names.namespace(said["table"])
+        table_id, kind = fields["table_id"], change.kind_code
+        before = self._names.namespace(fields["table"])
         if kind == TABLE_CREATE:
-            self.tables[table_id] = said["table"]
-            return self._created(change, table_id, before, origin)
+            self.tables[table_id] = fields["table"]
+            return self._read_create(change, table_id, before, origin)
         if kind == TABLE_DROP:
             self.tables.pop(table_id, None)
-            makes_room = (change.commit, said["table"]) in self._making_room
-            is_told = self._tells_of(before, is_view=table_id in self._views) and not makes_room
+            makes_room = (change.commit, fields["table"]) in self._making_room
+            is_told = self._reports(before, is_view=table_id in self._views) and not makes_room
             return (
                 [self._event(change, origin, "drop", table_id, {"ns": _ns(before)}, part=ENDING)]
                 if is_told
                 else []
             )
         if kind == TABLE_RENAME:
-            self.tables[table_id] = said["new_name"]
-            return self._renamed(change, before, origin)
+            self.tables[table_id] = fields["new_name"]
+            return self._read_rename(change, before, origin)
         # Indexes of MongoDB's commands have a row.
         has_row = (change.commit, table_id) in self._rows
         if kind in (INDEX_CREATE, INDEX_DROP) and self.is_expanded and self.scope.has(before) and not has_row:
-            specification = {"v": 2, "key": {said["index"]: 1}, "name": said["index"]}
+            specification = {"v": 2, "key": {fields["index"]: 1}, "name": fields["index"]}
             operation = "createIndexes" if kind == INDEX_CREATE else "dropIndexes"
             last = {"ns": _ns(before), "operationDescription": {"indexes": [specification]}}
             return [self._event(change, origin, operation, table_id, last)]
         return []
 
-    def _created(
+    def _read_create(
         self, change: Change, table_id: int, namespace: MongoNamespace | None, origin: TokenOrigin
     ) -> list[StreamEvent]:
         kept = self._rows.get((change.commit, table_id), NATIVE)
-        if not self.is_expanded or not self._tells_of(namespace, is_view=kept.is_view):
+        if not self.is_expanded or not self._reports(namespace, is_view=kept.is_view):
             return []
         last = {
             "ns": _ns(namespace),
@@ -249,13 +249,13 @@ class StreamReading:
         }
         return [self._event(change, origin, "create", table_id, last)]
 
-    def _renamed(
+    def _read_rename(
         self, change: Change, before: MongoNamespace | None, origin: TokenOrigin
     ) -> list[StreamEvent]:
-        said = change.catalogue
-        assert said is not None
-        after = self._names.namespace(said["new_name"])
-        target = self._making_room.pop((change.commit, said["new_name"]), None)
+        fields = change.catalogue
+        assert fields is not None
+        after = self._names.namespace(fields["new_name"])
+        target = self._making_room.pop((change.commit, fields["new_name"]), None)
         if before is None or after is None or not (self.scope.has(before) or self.scope.has(after)):
             return []
         last: Document = {"ns": _ns(before)}
@@ -263,10 +263,10 @@ class StreamReading:
             last["operationDescription"] = {"to": _ns(after)}
             if target is not None:
                 last["operationDescription"]["dropTarget"] = uuid_of(self._database_id, target)
-        event = self._event(change, origin, "rename", said["table_id"], last, part=ENDING)
+        event = self._event(change, origin, "rename", fields["table_id"], last, part=ENDING)
         return [event._replace(first={"to": _ns(after), **event.first})]
 
-    def _tells_of(self, namespace: MongoNamespace | None, *, is_view: bool) -> bool:
+    def _reports(self, namespace: MongoNamespace | None, *, is_view: bool) -> bool:
         """Whether the stream has events about a collection itself. For a view only expanded streams of a database have them."""
         return self.scope.has(namespace) and (
             not is_view or (self.is_expanded and not self.scope.is_collection)
@@ -287,11 +287,11 @@ class StreamReading:
         table_id = collation.key_value(change.key_bytes)
         namespace = self.namespace(table_id)
         new = record_of(body)
-        if not self.is_expanded or not self._tells_of(namespace, is_view=new.is_view):
+        if not self.is_expanded or not self._reports(namespace, is_view=new.is_view):
             return []
-        return self._modified(change, table_id, namespace, new, origin)
+        return self._read_modification(change, table_id, namespace, new, origin)
 
-    def _modified(
+    def _read_modification(
         self,
         change: Change,
         table_id: int,
@@ -300,13 +300,13 @@ class StreamReading:
         origin: TokenOrigin,
     ) -> list[StreamEvent]:
         old = NATIVE if change.old_bytes is None else record_of(change.old_bytes)
-        said: list[tuple[str, Document]] = []
+        parts: list[tuple[str, Document]] = []
         for operation, there, missing in (("createIndexes", new, old), ("dropIndexes", old, new)):
-            found = [
+            indexes = [
                 one for one in there.indexes if one["name"] not in {two["name"] for two in missing.indexes}
             ]
-            if found:
-                said.append((operation, {"operationDescription": {"indexes": found}}))
+            if indexes:
+                parts.append((operation, {"operationDescription": {"indexes": indexes}}))
         changed = [
             one for one in new.indexes for two in old.indexes if one["name"] == two["name"] and one != two
         ]
@@ -324,10 +324,10 @@ class StreamReading:
                 before["indexOptions"] = {name: was[name] for name in options if name in was}
                 shown = {name: became[name] for name in options if name in became}
                 now["index"] = {"name": one["name"], **shown}
-            said.append(("modify", {"operationDescription": now, "stateBeforeChange": before}))
+            parts.append(("modify", {"operationDescription": now, "stateBeforeChange": before}))
         return [
             self._event(change, origin, operation, table_id, {"ns": _ns(namespace), **last}, part=part)
-            for part, (operation, last) in enumerate(said)
+            for part, (operation, last) in enumerate(parts)
         ]
 
     # -----------------------------------------------------------------------------------------------------------
@@ -368,8 +368,8 @@ class StreamReading:
         first["wallTime"] = _EPOCH + timedelta(milliseconds=change.time)
         if document is not None:
             first.update(document)
-        told = None if document is None else change
-        return StreamEvent(token, first, last, told, token.may_end and self.scope.ends(token.uuid))
+        document_change = None if document is None else change
+        return StreamEvent(token, first, last, document_change, token.may_end and self.scope.ends(token.uuid))
 
 
 def _ns(namespace: MongoNamespace | None) -> Document:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["NUL", "SIGN", "shown_name", "stored_name"]
+__all__ = ["NUL", "SIGN", "format_name", "parse_name"]
 
 NUL: Final = "\0"
 SIGN: Final = "\N{SYMBOL FOR NULL}"
@@ -26,20 +26,20 @@ _NATIVE: Final = re.compile(f"(?<!{SIGN})({SIGN}*)({NUL}|(?<={SIGN})0)")
 _SHOWN: Final = re.compile(f"(?<!{SIGN})({SIGN}+)0")
 
 
-def shown_name(name: str) -> str:
+def format_name(name: str) -> str:
     """How the name of a stored field is shown."""
     return _NATIVE.sub(_show, name) if NUL in name or SIGN in name else name
 
 
-def _show(found: re.Match[str]) -> str:
-    return SIGN * (2 * len(found[1]) + (found[2] == NUL)) + "0"
+def _show(match: re.Match[str]) -> str:
+    return SIGN * (2 * len(match[1]) + (match[2] == NUL)) + "0"
 
 
-def stored_name(name: str) -> str:
+def parse_name(name: str) -> str:
     """The stored name of a field, from its shown name."""
     return _SHOWN.sub(_store, name) if SIGN in name else name
 
 
-def _store(found: re.Match[str]) -> str:
-    signs, has_nul = divmod(len(found[1]), 2)
+def _store(match: re.Match[str]) -> str:
+    signs, has_nul = divmod(len(match[1]), 2)
     return SIGN * signs + (NUL if has_nul else "0")

@@ -21,11 +21,11 @@ from bson.regex import Regex
 
 from reactdb.budget import spend, spend_value
 from reactdb.dialects.mongodb import conditions
+from reactdb.dialects.mongodb.bson_order import MISSING, TextKey, number_of
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import compile_expression, is_true
 from reactdb.dialects.mongodb.numeric import NUMBERS, as_float, whole
-from reactdb.dialects.mongodb.ordering import MISSING, TextKey, number_of
 from reactdb.dialects.mongodb.paths import ends, is_index, split
 from reactdb.dialects.mongodb.patterns import option_letters
 from reactdb.dialects.mongodb.schemas import compile_schema
@@ -54,7 +54,7 @@ class Test(NamedTuple):
     expands: bool = True
 
 
-class Located(NamedTuple):
+class LocatedTest(NamedTuple):
     """A condition that may know the matched element of an array."""
 
     parts: tuple[str, ...]
@@ -62,7 +62,7 @@ class Located(NamedTuple):
     expands: bool
 
 
-class Compiled(NamedTuple):
+class CompiledFilter(NamedTuple):
     """A filter, or a part of one.
 
     Attributes:
@@ -71,7 +71,7 @@ class Compiled(NamedTuple):
     """
 
     matches: Matches
-    located: list[Located | list[Compiled]]
+    located: list[LocatedTest | list[CompiledFilter]]
 
 
 class Filter:
@@ -122,12 +122,12 @@ class Filter:
         Args:
             path: The path of the array. If several arrays matched, the index is in this one.
         """
-        found: int | None = None
+        position: int | None = None
         for parts, index in _positions(document, self._compiled):
             if path is not None and parts == split(path):
                 return index
-            found = index if found is None else found
-        return found
+            position = index if position is None else position
+        return position
 
 
 QUICK_CONDITIONS: Final = 16
@@ -157,9 +157,9 @@ def _spending(matches: Matches, conditions: int) -> Matches:
     return spending
 
 
-def _positions(document: Document, compiled: Compiled) -> Iterator[tuple[tuple[str, ...], int]]:
+def _positions(document: Document, compiled: CompiledFilter) -> Iterator[tuple[tuple[str, ...], int]]:
     for one in compiled.located:
-        if isinstance(one, Located):
+        if isinstance(one, LocatedTest):
             place = _position(document, one)
             if place is not None:
                 yield place
@@ -170,7 +170,7 @@ def _positions(document: Document, compiled: Compiled) -> Iterator[tuple[tuple[s
                     break
 
 
-def _position(document: Document, condition: Located) -> tuple[tuple[str, ...], int] | None:
+def _position(document: Document, condition: LocatedTest) -> tuple[tuple[str, ...], int] | None:
     """The path of the first array, and the index of its first element for which the condition holds."""
     value: Any = document
     parts = condition.parts
@@ -196,7 +196,7 @@ def _position(document: Document, condition: Located) -> tuple[tuple[str, ...], 
     return None
 
 
-def _element_in(element: Document, rest: Sequence[str], condition: Located) -> bool:
+def _element_in(element: Document, rest: Sequence[str], condition: LocatedTest) -> bool:
     of_element, expands = condition.of_element, condition.expands
     return any(
         of_element(end) or (expands and type(end) is list and any(map(of_element, end)))
@@ -240,10 +240,10 @@ def is_operators(operand: Any) -> bool:
 def _over(one: Matches, *, expands: bool) -> Test:
     """A condition that holds if any value at the path meets it; with `expands`, also any of their elements."""
     if not expands:
-        return Test(lambda found: any(map(one, found)), one, expands=False)
+        return Test(lambda values: any(map(one, values)), one, expands=False)
 
-    def holds(found: Sequence[Any]) -> bool:
-        for value in found:
+    def holds(values: Sequence[Any]) -> bool:
+        for value in values:
             if type(value) is list:
                 spend_value(value)
                 if one(value) or any(map(one, value)):
@@ -260,26 +260,26 @@ def _negated(test: Test) -> Test:
     return Test(lambda found: not holds(found))
 
 
-def _at(path: str, test: Test) -> Compiled:
+def _at(path: str, test: Test) -> CompiledFilter:
     """A condition on a path, as a condition on documents."""
     parts = split(path)
     holds = test.holds
-    located: list[Located | list[Compiled]] = (
-        [] if test.of_element is None else [Located(parts, test.of_element, test.expands)]
+    located: list[LocatedTest | list[CompiledFilter]] = (
+        [] if test.of_element is None else [LocatedTest(parts, test.of_element, test.expands)]
     )
     if len(parts) == 1:
-        return Compiled(lambda document: holds((document.get(path, MISSING),)), located)
-    return Compiled(lambda document: holds(ends(document, parts)), located)
+        return CompiledFilter(lambda document: holds((document.get(path, MISSING),)), located)
+    return CompiledFilter(lambda document: holds(ends(document, parts)), located)
 
 
-def _all_of(parts: list[Compiled]) -> Compiled:
+def _all_of(parts: list[CompiledFilter]) -> CompiledFilter:
     if len(parts) == 1:
         return parts[0]
     located = [one for part in parts for one in part.located]
     functions = [part.matches for part in parts]
     if len(functions) == 2:
         first, second = functions
-        return Compiled(lambda document: first(document) and second(document), located)
+        return CompiledFilter(lambda document: first(document) and second(document), located)
 
     def every(document: Any) -> bool:
         for matches in functions:  # noqa: SIM110 (a loop takes half the time of a generator)
@@ -287,7 +287,7 @@ def _all_of(parts: list[Compiled]) -> Compiled:
                 return False
         return True
 
-    return Compiled(every, located)
+    return CompiledFilter(every, located)
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -300,10 +300,10 @@ class _Compiler:
         self._text: TextKey | None = collation if callable(collation) else text_key(collation)
         self._is_in_element = False
 
-    def document(self, spec: Document, depth: int) -> Compiled:
+    def document(self, spec: Document, depth: int) -> CompiledFilter:
         if depth > _MAX_DEPTH:
             raise MongoError(15, f"a query is nested more than {_MAX_DEPTH} levels deep")
-        parts: list[Compiled] = []
+        parts: list[CompiledFilter] = []
         for name, operand in spec.items():
             if not name.startswith("$") or name in _OF_REFERENCES:
                 parts += [_at(name, test) for test in self.field(name, operand, depth)]
@@ -321,7 +321,7 @@ class _Compiler:
             if made is not None:
                 parts.append(made)
         if not parts:
-            return Compiled(lambda document: True, [])
+            return CompiledFilter(lambda document: True, [])
         return _all_of(parts)
 
     def field(self, path: str, operand: Any, depth: int, *, expands: bool = True) -> list[Test]:
@@ -440,8 +440,8 @@ class _Compiler:
             tests = [test.holds for test in self.field(path, operand, depth, expands=False)]
 
             def of_element(element: Any) -> bool:
-                found = (element,)
-                return all(holds(found) for holds in tests)
+                values = (element,)
+                return all(holds(values) for holds in tests)
 
         else:
             was_in_element, self._is_in_element = self._is_in_element, True
@@ -454,8 +454,8 @@ class _Compiler:
                     element = {str(index): inner for index, inner in enumerate(element)}
                 return type(element) is dict and matches(element)
 
-        def holds_of(found: Sequence[Any]) -> bool:
-            for value in found:
+        def holds_of(values: Sequence[Any]) -> bool:
+            for value in values:
                 if type(value) is list:
                     spend_value(value)
                     if any(map(of_element, value)):
@@ -466,7 +466,7 @@ class _Compiler:
 
     # Operators of the whole document: (name, operand, depth) -> Compiled, or None if they have no effect
 
-    def _branches(self, name: str, operand: Any, depth: int) -> list[Compiled]:
+    def _branches(self, name: str, operand: Any, depth: int) -> list[CompiledFilter]:
         if type(operand) is not list:
             raise MongoError(2, f"{name} argument must be an array")
         if not operand:
@@ -476,10 +476,10 @@ class _Compiler:
                 raise MongoError(2, f"{name} argument's entries must be objects")
         return [self.document(part, depth + 1) for part in operand]
 
-    def _and(self, name: str, operand: Any, depth: int) -> Compiled:
+    def _and(self, name: str, operand: Any, depth: int) -> CompiledFilter:
         return _all_of(self._branches(name, operand, depth))
 
-    def _or(self, name: str, operand: Any, depth: int) -> Compiled:
+    def _or(self, name: str, operand: Any, depth: int) -> CompiledFilter:
         branches = self._branches(name, operand, depth)
         functions = [branch.matches for branch in branches]
 
@@ -489,39 +489,39 @@ class _Compiler:
                     return True
             return False
 
-        return Compiled(one_of, [branches])
+        return CompiledFilter(one_of, [branches])
 
-    def _nor(self, name: str, operand: Any, depth: int) -> Compiled:
+    def _nor(self, name: str, operand: Any, depth: int) -> CompiledFilter:
         functions = [branch.matches for branch in self._branches(name, operand, depth)]
-        return Compiled(lambda document: not any(matches(document) for matches in functions), [])
+        return CompiledFilter(lambda document: not any(matches(document) for matches in functions), [])
 
     def _comment(self, name: str, operand: Any, depth: int) -> None:
         return None
 
-    def _constantly(self, name: str, operand: Any, depth: int) -> Compiled:
+    def _constantly(self, name: str, operand: Any, depth: int) -> CompiledFilter:
         if whole(operand) != 1:
             raise MongoError(9, f"{name} must be an integer value of 1")
         answer = name == "$alwaysTrue"
-        return Compiled(lambda document: answer, [])
+        return CompiledFilter(lambda document: answer, [])
 
-    def _sample_rate(self, name: str, operand: Any, depth: int) -> Compiled:
+    def _sample_rate(self, name: str, operand: Any, depth: int) -> CompiledFilter:
         if type(operand) not in NUMBERS:
             raise MongoError(2, f"argument to {name} must be a numeric type")
         rate = as_float(operand)
         if not 0 <= rate <= 1:
             raise MongoError(2, f"numeric argument to {name} must be in [0, 1]")
-        return Compiled(lambda document: random() < rate, [])
+        return CompiledFilter(lambda document: random() < rate, [])
 
-    def _expr(self, name: str, operand: Any, depth: int) -> Compiled:
+    def _expr(self, name: str, operand: Any, depth: int) -> CompiledFilter:
         evaluate = compile_expression(operand, self._variables, text=self._text)
         # The values are looked up in each call: a join changes the variables of its pipeline for each document.
         variables = cast("dict[str, Any]", self._variables)
-        return Compiled(lambda document: is_true(evaluate(document, variables)), [])
+        return CompiledFilter(lambda document: is_true(evaluate(document, variables)), [])
 
-    def _json_schema(self, name: str, operand: Any, depth: int) -> Compiled:
-        return Compiled(compile_schema(operand), [])
+    def _json_schema(self, name: str, operand: Any, depth: int) -> CompiledFilter:
+        return CompiledFilter(compile_schema(operand), [])
 
-    def _no_text(self, name: str, operand: Any, depth: int) -> Compiled:
+    def _no_text(self, name: str, operand: Any, depth: int) -> CompiledFilter:
         raise MongoError(27, "text index required for $text query: there are no text indexes here")
 
     def _no_geospatial(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
@@ -531,7 +531,7 @@ class _Compiler:
             )
         raise MongoError(115, f"{name} is not supported here: there are no geospatial queries")
 
-    def _not_here(self, name: str, operand: Any, depth: int) -> Compiled:
+    def _not_here(self, name: str, operand: Any, depth: int) -> CompiledFilter:
         raise MongoError(115, f"{name} is not supported here")
 
 
@@ -567,7 +567,7 @@ _OF_FIELD: Final[dict[str, Callable[[_Compiler, str, str, Any, int, bool], Test]
     "$geoIntersects": _Compiler._no_geospatial,
     "$within": _Compiler._no_geospatial,
 }
-_TOP_LEVEL: Final[dict[str, Callable[[_Compiler, str, Any, int], Compiled | None]]] = {
+_TOP_LEVEL: Final[dict[str, Callable[[_Compiler, str, Any, int], CompiledFilter | None]]] = {
     "$and": _Compiler._and,
     "$or": _Compiler._or,
     "$nor": _Compiler._nor,

@@ -34,29 +34,29 @@ def with_image(event: StreamEvent, image: str, options: StreamOptions, snapshot:
         return event
     table = snapshot.catalogue.by_id[change.table_id]
     operation = event.operation
-    found: dict[str, Any] | None
+    document: dict[str, Any] | None
     if image == PRE_IMAGE:
         if operation == "insert":
             return event
-        found = _image(event, table, snapshot, options.before_change, "pre", change.old_bytes)
-        return event._replace(last={**event.last, PRE_IMAGE: found})
+        document = _image(event, table, snapshot, options.before_change, "pre", change.old_bytes)
+        return event._replace(last={**event.last, PRE_IMAGE: document})
     if operation != "update":
         return event
     if options.full_document == "updateLookup":
-        found = _present(table, change.key_bytes, snapshot)
+        document = _current_document(table, change.key_bytes, snapshot)
     else:
-        found = _image(event, table, snapshot, options.full_document, "post", change.new_bytes)
-    return event._replace(first={**event.first, POST_IMAGE: found})
+        document = _image(event, table, snapshot, options.full_document, "post", change.new_bytes)
+    return event._replace(first={**event.first, POST_IMAGE: document})
 
 
-def _present(table: TableInfo, key: bytes, snapshot: Snapshot) -> dict[str, Any] | None:
+def _current_document(table: TableInfo, key: bytes, snapshot: Snapshot) -> dict[str, Any] | None:
     if table.dropped is not None:
         return None
     body = snapshot.get(table, key)
-    return None if body is None else _shown(table, body)
+    return None if body is None else _read_document(table, body)
 
 
-def _shown(table: TableInfo, body: bytes) -> dict[str, Any] | None:
+def _read_document(table: TableInfo, body: bytes) -> dict[str, Any] | None:
     """The document; None if it is too large for drivers."""
     document = document_of(table, body)
     return None if is_too_large(document, body) else document
@@ -67,7 +67,7 @@ def _image(
 ) -> dict[str, Any] | None:
     change = event.change
     if change is not None and body is not None and _has_images(table, change.seq, snapshot):
-        document = _shown(table, body)
+        document = _read_document(table, body)
         if document is not None:
             return document
     if mode == "required":

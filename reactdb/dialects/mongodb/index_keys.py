@@ -36,9 +36,9 @@ __all__ = [
     "FieldBound",
     "IndexKey",
     "bracket_range",
-    "found_keys",
     "has_order",
     "index_keys",
+    "index_keys_of",
     "range_of",
     "value_bytes",
 ]
@@ -88,14 +88,14 @@ _MARK: Final = b"\x00"
 _ROUNDING: Final = Context(prec=34, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, clamp=1, traps=[])
 
 
-def _rounded(value: Any) -> Any:
+def _round(value: Any) -> Any:
     number = _ROUNDING.create_decimal(value)
     return number if number.is_finite() else float(number)
 
 
 _SHOWN: Final[dict[type, Callable[[Any], Any]]] = {
-    int: _rounded,
-    Decimal: _rounded,
+    int: _round,
+    Decimal: _round,
     datetime: lambda value: value.replace(microsecond=value.microsecond // 1_000 * 1_000),
     date: date.isoformat,
     time: time.isoformat,
@@ -261,7 +261,7 @@ def _bytes_of(value: Any) -> bytes:
     return _EMPTY_ARRAY if value is _EMPTY else value_bytes(value)
 
 
-def found_keys(document: Mapping[str, Any], index: Mapping[str, Any]) -> list[IndexKey]:
+def index_keys_of(document: Mapping[str, Any], index: Mapping[str, Any]) -> list[IndexKey]:
     """The entries of a native document in an index.
 
     Args:
@@ -269,11 +269,11 @@ def found_keys(document: Mapping[str, Any], index: Mapping[str, Any]) -> list[In
     """
     columns = _columns(document, index)
     entries = product(*columns) if columns else ()
-    found = {b"".join(map(_bytes_of, values)): values for values in entries}
-    return [IndexKey(data, tuple(map(_shown, values))) for data, values in found.items()]
+    keys = {b"".join(map(_bytes_of, values)): values for values in entries}
+    return [IndexKey(data, tuple(map(_key_value, values))) for data, values in keys.items()]
 
 
-def _shown(value: Any) -> Any:
+def _key_value(value: Any) -> Any:
     return None if value is _MISSING else [] if value is _EMPTY else value
 
 
@@ -299,7 +299,7 @@ def index_keys(document: Any, index: Any) -> Any:
         return []
     if not parts:
         return []
-    found = list(dict.fromkeys(map(b"".join, product(*parts))))
-    if index.get("marks") and (len(found) > 1 or any(part[0][0] not in _PLACED for part in parts)):
-        found.append(_MARK)
-    return found
+    keys = list(dict.fromkeys(map(b"".join, product(*parts))))
+    if index.get("marks") and (len(keys) > 1 or any(part[0][0] not in _PLACED for part in parts)):
+        keys.append(_MARK)
+    return keys

@@ -19,26 +19,26 @@ from typing import Any, Final
 from bson.int64 import Int64
 from bson.regex import Regex
 
-from reactdb.dialects.mongodb.collation import checked_collation, text_key, whole_collation
+from reactdb.dialects.mongodb.bson_order import TextKey, equal, is_text, sort_key, type_name
+from reactdb.dialects.mongodb.collation import check_collation, expand_collation, text_key
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Scope
-from reactdb.dialects.mongodb.field_names import shown_name, stored_name
+from reactdb.dialects.mongodb.field_names import format_name, parse_name
 from reactdb.dialects.mongodb.index_keys import (
     MARKS,
     OPERATION,
     FieldBound,
     IndexKey,
     bracket_range,
-    found_keys,
     index_keys,
+    index_keys_of,
     range_of,
     value_bytes,
 )
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, MODIFIABLE, keep_indexes, read_record
-from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number, truncated
-from reactdb.dialects.mongodb.ordering import TextKey, equal, is_text, sort_key, type_name
+from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number, truncate
 from reactdb.dialects.mongodb.shapes import projection
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.dialects.mongodb.values import native_value, to_bson, value_to_bson
@@ -58,7 +58,7 @@ __all__ = [
     "duplicate_key",
     "indexes_of",
     "is_there",
-    "listed",
+    "list_of_table",
 ]
 
 ID: Final = "_id"
@@ -80,7 +80,7 @@ class CollectionIndex:
     def __init__(self, info: IndexInfo, spec: Mapping[str, Any]) -> None:
         self.info = info
         self.spec = spec
-        self.key: list[str] = list(map(shown_name, spec["key"]))
+        self.key: list[str] = list(map(format_name, spec["key"]))
 
     @property
     def name(self) -> str:
@@ -104,8 +104,8 @@ class CollectionIndex:
     @property
     def partial(self) -> dict[str, Any] | None:
         """The filter of a partial index; None if the index has all documents."""
-        found: dict[str, Any] | None = value_to_bson(self.spec["partial"])
-        return found
+        filter_document: dict[str, Any] | None = value_to_bson(self.spec["partial"])
+        return filter_document
 
     @property
     def serves(self) -> bool:
@@ -125,20 +125,20 @@ class CollectionIndex:
     @property
     def expires_s(self) -> float | None:
         """Seconds until a document expires; None without expiry."""
-        found: float | None = self.spec["expires"]
-        return found
+        seconds: float | None = self.spec["expires"]
+        return seconds
 
 
 def indexes_of(table: TableInfo) -> list[CollectionIndex]:
     """The dialect's indexes of a table, in the order of their creation."""
-    found = []
+    indexes = []
     for info in table.indexes.values():
         node = info.expression.node
         if isinstance(node, Call) and node.operation == OPERATION:
             spec = node.arguments[1]
             assert isinstance(spec, Constant)
-            found.append(CollectionIndex(info, spec.value))
-    return found
+            indexes.append(CollectionIndex(info, spec.value))
+    return indexes
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -164,22 +164,22 @@ def check_unique(
     snapshot = target.snapshot()
     for index in unique:
         texts = text_key(index.collation)
-        for found in found_keys(document, index.spec):
+        for index_key in index_keys_of(document, index.spec):
             if texts is not None:
-                _check_collated(snapshot, index, namespace, key, found, texts)
+                _check_unique_text(snapshot, index, namespace, key, index_key, texts)
                 continue
-            data = collation.key_bytes(found.data)
+            data = collation.key_bytes(index_key.data)
             for entry in snapshot.entries(index.info, data, data + b"\x00"):
                 if entry.key != key:
-                    raise _duplicate(namespace, index, found)
+                    raise _duplicate(namespace, index, index_key)
 
 
-def _check_collated(
+def _check_unique_text(
     snapshot: Snapshot,
     index: CollectionIndex,
     namespace: MongoNamespace,
     key: bytes,
-    found: IndexKey,
+    index_key: IndexKey,
     texts: TextKey,
 ) -> None:
     """Check one key under a collation: equal texts may have different bytes, so all candidates are compared.
@@ -187,9 +187,9 @@ def _check_collated(
     Raises:
         MongoError: 11000.
     """
-    wanted = _collated(found, texts)
+    wanted = _sort_keys(index_key, texts)
     prefix, bound = b"", None
-    for value in found.values:
+    for value in index_key.values:
         data = value_bytes(value)
         if isinstance(value, (str, dict, list)):
             bound = FieldBound(*bracket_range(data))
@@ -197,18 +197,18 @@ def _check_collated(
         prefix += data
     for entry in snapshot.entries(index.info, *range_of(prefix, bound)):
         if entry.key != key and wanted in (
-            _collated(other, texts) for other in found_keys(codec.decode(entry.body), index.spec)
+            _sort_keys(other, texts) for other in index_keys_of(codec.decode(entry.body), index.spec)
         ):
-            raise _duplicate(namespace, index, found)
+            raise _duplicate(namespace, index, index_key)
 
 
-def _collated(found: IndexKey, texts: TextKey | None) -> tuple[Any, ...]:
-    return tuple(sort_key(value_to_bson(value), texts) for value in found.values)
+def _sort_keys(index_key: IndexKey, texts: TextKey | None) -> tuple[Any, ...]:
+    return tuple(sort_key(value_to_bson(value), texts) for value in index_key.values)
 
 
-def _duplicate(namespace: MongoNamespace, index: CollectionIndex, found: IndexKey) -> MongoError:
+def _duplicate(namespace: MongoNamespace, index: CollectionIndex, index_key: IndexKey) -> MongoError:
     pattern = to_bson(index.spec["key"])
-    values = dict(zip(pattern, map(value_to_bson, found.values), strict=True))
+    values = dict(zip(pattern, map(value_to_bson, index_key.values), strict=True))
     return duplicate_key(namespace, index.name, pattern, values)
 
 
@@ -300,7 +300,7 @@ def name_of(key: Mapping[str, Any]) -> str:
     return "_".join(f"{name}_{value}" for name, value in key.items())
 
 
-def checked(given: Mapping[str, Any], namespace: MongoNamespace, own: Any = None) -> dict[str, Any]:
+def check_index(given: Mapping[str, Any], namespace: MongoNamespace, own: Any = None) -> dict[str, Any]:
     """The specification of an index as it is kept and listed.
 
     Args:
@@ -347,7 +347,7 @@ def checked(given: Mapping[str, Any], namespace: MongoNamespace, own: Any = None
     if given.get("collation") == {}:
         raise MongoError(2, "a collation of an index cannot be empty")
     texts: Any = made.pop("collation", None) or own
-    if texts and checked_collation(texts)["locale"] != "simple":
+    if texts and check_collation(texts)["locale"] != "simple":
         made["collation"] = texts
         if given.get("unique") or given.get("prepareUnique"):
             text_key(texts)
@@ -410,7 +410,7 @@ def _seconds(given: Any) -> int:
         raise MongoError(67, f"TTL index 'expireAfterSeconds' option must be numeric, not {type_name(given)}")
     if math.isnan(as_float(given)):
         raise MongoError(67, "TTL index 'expireAfterSeconds' option must not be NaN")
-    seconds = truncated(given)
+    seconds = truncate(given)
     if not 0 <= seconds <= INT32_MAX or as_float(given) < 0:
         raise MongoError(67, f"TTL index 'expireAfterSeconds' option must be within 0 and {INT32_MAX}")
     return seconds
@@ -500,12 +500,12 @@ def _check_partial(spec: Any) -> None:
 def _constant_of(spec: Mapping[str, Any], table: TableInfo) -> dict[str, Any]:
     """The constant for the expression of the store's index."""
     names = [] if any("$**" in name for name in spec["key"]) else spec["key"]
-    paths = [stored_name(name).split(".") for name in names]
+    paths = [parse_name(name).split(".") for name in names]
     for path in paths:
         if path[0] == ID:
             path[0] = table.primary_key
     is_compared = spec.get("unique") or spec.get("prepareUnique")
-    said = {
+    fields = {
         "name": spec["name"],
         "key": spec["key"],
         "paths": paths,
@@ -520,7 +520,7 @@ def _constant_of(spec: Mapping[str, Any], table: TableInfo) -> dict[str, Any]:
         **({"collation": spec["collation"]} if is_compared and "collation" in spec else {}),
         **({"prepares": True} if spec.get("prepareUnique") else {}),
     }
-    made: dict[str, Any] = native_value(said)
+    made: dict[str, Any] = native_value(fields)
     return made
 
 
@@ -544,7 +544,7 @@ def create(
     # Change streams report each row of `keep_indexes`: the indexes of an empty collection one by one, as MongoDB's streams do.
     is_empty = not transaction.snapshot().rows(table, limit=1)
     for one in given:
-        spec = checked(one, namespace, own)
+        spec = check_index(one, namespace, own)
         if list(spec["key"].items()) == [(ID, 1)]:
             continue
         if is_there(spec, kept):
@@ -606,16 +606,18 @@ def _add(
     if texts is not None:
         seen: dict[tuple[Any, ...], bytes] = {}
         for entry in transaction.snapshot().entries(index.info, MARKS[1]):
-            for found in found_keys(codec.decode(entry.body), index.spec):
-                if seen.setdefault(_collated(found, texts), entry.key) != entry.key:
-                    raise _duplicate(namespace, index, found)
+            for index_key in index_keys_of(codec.decode(entry.body), index.spec):
+                if seen.setdefault(_sort_keys(index_key, texts), entry.key) != entry.key:
+                    raise _duplicate(namespace, index, index_key)
         return
     last: tuple[bytes, bytes] | None = None
     for entry in transaction.snapshot().entries(index.info, MARKS[1]):
         if last is not None and last[0] == entry.value and last[1] != entry.key:
             data = collation.key_value(entry.value)
-            found = next(one for one in found_keys(codec.decode(entry.body), index.spec) if one.data == data)
-            raise _duplicate(namespace, index, found)
+            index_key = next(
+                one for one in index_keys_of(codec.decode(entry.body), index.spec) if one.data == data
+            )
+            raise _duplicate(namespace, index, index_key)
         last = entry.value, entry.key
 
 
@@ -699,7 +701,7 @@ def modify(
 
     Raises:
         MongoError: 27, no such index; 72 and 40415, the index or the change is not specified; 359, documents share a key, with
-            `violations`: the `ids` of these documents; others as in `checked`.
+            `violations`: the `ids` of these documents; others as in `check_index`.
     """
     for name in wanted:
         if name not in ("name", "keyPattern", *MODIFIABLE):
@@ -729,7 +731,7 @@ def modify(
         given["prepareUnique"] = False
     if is_dry:
         return {}
-    new = checked({**old, **given}, namespace)
+    new = check_index({**old, **given}, namespace)
     changed = [name for name in MODIFIABLE if old.get(name) != new.get(name)]
     if changed:
         transaction.drop_index(table, index.info.name)
@@ -737,12 +739,12 @@ def modify(
         keep_indexes(transaction, table, [new if one is old else one for one in kept])
     no = {"hidden": False, "prepareUnique": False}
     # If the index became unique, the reply has only this option.
-    told = [name for name in changed if name == "unique"] or changed
+    reported = [name for name in changed if name == "unique"] or changed
     return {
-        f"{name}_{which}": Int64(said[name]) if name == "expireAfterSeconds" else said[name]
-        for name in told
-        for which, said in (("old", no | old), ("new", no | new))
-        if name in said
+        f"{name}_{which}": Int64(options[name]) if name == "expireAfterSeconds" else options[name]
+        for name in reported
+        for which, options in (("old", no | old), ("new", no | new))
+        if name in options
     }
 
 
@@ -759,9 +761,9 @@ def _modification(name: str, value: Any) -> Any:
         )
     elif name == "expireAfterSeconds":
         is_right = is_number(value)
-        if is_right and truncated(value) < 0:
+        if is_right and truncate(value) < 0:
             raise MongoError(72, "TTL index 'expireAfterSeconds' option cannot be less than 0")
-        value = min(truncated(value), INT32_MAX) if is_right else value
+        value = min(truncate(value), INT32_MAX) if is_right else value
     else:
         is_right = is_text(value) if name == "name" else isinstance(value, Mapping)
     if not is_right:
@@ -782,8 +784,8 @@ def _check_convertible(
     sharing: dict[tuple[Any, ...], dict[bytes, Any]] = {}
     for entry in transaction.snapshot().entries(index.info, MARKS[1]):
         shown = document_of(table, entry.body)["_id"]
-        for found in found_keys(codec.decode(entry.body), index.spec):
-            sharing.setdefault(_collated(found, texts), {})[entry.key] = shown
+        for index_key in index_keys_of(codec.decode(entry.body), index.spec):
+            sharing.setdefault(_sort_keys(index_key, texts), {})[entry.key] = shown
     violations = [{"ids": list(ids.values())} for ids in sharing.values() if len(ids) > 1]
     if violations:
         raise MongoError(
@@ -797,7 +799,7 @@ def _has_key(spec: Mapping[str, Any], pattern: Any) -> bool:
     return isinstance(pattern, Mapping) and list(spec["key"].items()) == list(pattern.items())
 
 
-def listed(
+def list_of_table(
     kept: Iterable[Mapping[str, Any]], clustered: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
     """The reply of `listIndexes`: the `_id` index first, the others in the order of their creation.
@@ -808,7 +810,7 @@ def listed(
     return [
         dict(ID_INDEX) if clustered is None else {**clustered, "clustered": True},
         *(
-            {**one, "collation": whole_collation(one["collation"])} if "collation" in one else dict(one)
+            {**one, "collation": expand_collation(one["collation"])} if "collation" in one else dict(one)
             for one in kept
         ),
     ]

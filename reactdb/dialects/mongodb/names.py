@@ -124,31 +124,31 @@ class Names:
             MongoError: 73, there can be no such collection, or its name is too long for a table's.
         """
         db, coll = check_database_name(namespace.db), check_collection_name(namespace.coll)
-        name = _spelled(coll if db == self.default and "." not in coll else f"{db}.{coll}")
+        name = _encode(coll if db == self.default and "." not in coll else f"{db}.{coll}")
         if NAME.fullmatch(name) is None:
             raise MongoError(73, f"Fully qualified namespace is too long for a table's name: {namespace}")
         return name
 
     def _namespace(self, table: str) -> MongoNamespace | None:
         """The namespace of a table; None if its name is not the result of `table` for any namespace."""
-        text = _unspelled(table)
+        text = _decode(table)
         if text is None:
             return None
-        found = namespace_of(text) if "." in text else MongoNamespace(self.default, text)
+        namespace = namespace_of(text) if "." in text else MongoNamespace(self.default, text)
         try:
-            return found if self._table(found) == table else None
+            return namespace if self._table(namespace) == table else None
         except MongoError:
             return None
 
 
-def _spelled(text: str) -> str:
-    found = _FOREIGN.sub(
+def _encode(text: str) -> str:
+    table = _FOREIGN.sub(
         lambda match: "".join(f"-.{byte:02x}" for byte in match[0].encode(errors="replace")), text
     )
-    return "_" + found if _MARKED.match(found) else found
+    return "_" + table if _MARKED.match(table) else table
 
 
-def _unspelled(table: str) -> str | None:
+def _decode(table: str) -> str | None:
     text = table[1:] if table.startswith("_") and _MARKED.match(table) else table
     try:
         return _SPELLED.sub(lambda match: bytes.fromhex(match[0].replace("-.", "")).decode(), text)

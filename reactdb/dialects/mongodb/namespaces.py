@@ -35,7 +35,7 @@ from reactdb.dialects.mongodb.targets import Target
 from reactdb.errors import ReadOnlyDatabase
 from reactdb.session import Session
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.kept import drop_table
+from reactdb.store.materialized_tables import drop_table
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
@@ -71,7 +71,7 @@ def place_table(table_id: int) -> HiddenTable:
 
 
 def order_table(table_id: int) -> HiddenTable:
-    """The hidden table with the order of a capped collection (`capped`)."""
+    """The hidden table with the order of a capped collection (`capped_collections`)."""
     return HiddenTable(OWNER, f"order.{table_id}")
 
 
@@ -100,8 +100,8 @@ class CollectionRecord(NamedTuple):
     def has_images(self) -> bool:
         """Change streams have the documents before and after updates: if the option is on, and for a native table unless it is
         off. The log has both in any case."""
-        said = self.options.get(IMAGES)
-        return said.get("enabled") is True if isinstance(said, dict) else self.is_native
+        images = self.options.get(IMAGES)
+        return images.get("enabled") is True if isinstance(images, dict) else self.is_native
 
 
 NATIVE: Final = CollectionRecord({}, is_native=True)
@@ -160,8 +160,8 @@ class Namespaces:
 
     def collections(self, db: str) -> list[CollectionInfo]:
         """The collections of a database, by name."""
-        found = sorted((namespace, table) for namespace, table in self._tables() if namespace.db == db)
-        return [self._collection(namespace, self.session.info(table)) for namespace, table in found]
+        tables = sorted((namespace, table) for namespace, table in self._tables() if namespace.db == db)
+        return [self._collection(namespace, self.session.info(table)) for namespace, table in tables]
 
     def find(self, namespace: MongoNamespace) -> CollectionInfo | None:
         """A collection by its name, or None.
@@ -207,8 +207,8 @@ class Namespaces:
         return known[1]
 
     def _tables(self) -> list[tuple[MongoNamespace, str]]:
-        found = [(self.names.namespace(name), name) for name in self.session.tables()]
-        return [(namespace, name) for namespace, name in found if namespace is not None]
+        tables = [(self.names.namespace(name), name) for name in self.session.tables()]
+        return [(namespace, name) for namespace, name in tables if namespace is not None]
 
     def _collection(self, namespace: MongoNamespace, table: TableInfo) -> CollectionInfo:
         return CollectionInfo(namespace, table, self.uuid(table.id), self.record(table))
@@ -272,20 +272,20 @@ class Namespaces:
         """Drop all collections of a database. Returns: whether there were any; without, nothing is logged."""
 
         def work(transaction: WriteTransaction) -> bool:
-            found = [
+            tables = [
                 (namespace, table)
                 for name, table in transaction.catalogue.ordinary().items()
                 if (namespace := self.names.namespace(name)) is not None and namespace.db == db
             ]
-            for _, table in sorted(found, key=lambda one: one[0]):
+            for _, table in sorted(tables, key=lambda one: one[0]):
                 self._drop(transaction, table)
-            if found:
+            if tables:
                 rows = hidden(transaction, DATABASES)
                 key = collation.key_bytes(db)
                 head = transaction.head(rows, key)
                 times = 0 if head is None else codec.decode(head[1])["times"]
                 transaction.put(rows, key, codec.encode({"id": db, "times": times + 1}))
-            return bool(found)
+            return bool(tables)
 
         return self._transact(work)
 
@@ -318,12 +318,12 @@ class Namespaces:
         namespace: MongoNamespace,
         options: Mapping[str, Any],
         *,
-        said: Mapping[str, Any] | None = None,
+        modified: Mapping[str, Any] | None = None,
     ) -> CollectionInfo:
         """Set some options of a collection, as `collMod` does; None removes an option.
 
         Args:
-            `said`: The options in the event of change streams, if they differ.
+            `modified`: The options in the event of change streams, if they differ.
 
         Raises:
             MongoError: 26, it does not exist.
@@ -341,7 +341,7 @@ class Namespaces:
             changed = record._replace(
                 options=merged,
                 times_modified=record.times_modified + 1,
-                modified=dict(options if said is None else said),
+                modified=dict(options if modified is None else modified),
             )
             write_record(transaction, table, changed)
             self._set_rules(transaction, table, changed)

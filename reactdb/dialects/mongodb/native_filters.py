@@ -33,15 +33,15 @@ from bson.int64 import Int64
 from bson.objectid import ObjectId
 
 from reactdb.dialects.mongodb import natives
-from reactdb.dialects.mongodb.entries import exchanged_name
-from reactdb.dialects.mongodb.field_names import stored_name
-from reactdb.dialects.mongodb.ordering import is_nan, is_text, number_of
+from reactdb.dialects.mongodb.bson_order import is_nan, is_text, number_of
+from reactdb.dialects.mongodb.entries import exchange_name
+from reactdb.dialects.mongodb.field_names import parse_name
 from reactdb.dialects.mongodb.values import native_value
-from reactdb.expression import Expression, expr, index_ranges, row
+from reactdb.expression import Expression, expr, find_index_ranges, row
 from reactdb.key_spelling import SIGN
 from reactdb.values.collation import key_bytes
 
-__all__ = ["NativeCondition", "apart", "native_conditions"]
+__all__ = ["NativeCondition", "merge_ranges", "native_conditions"]
 
 MOST_VALUES: Final = 200
 
@@ -68,26 +68,26 @@ class NativeCondition(NamedTuple):
         Args:
             is_first: The index is on several fields, and this is the first.
         """
-        own = index_ranges(self.wanted, row[self.field])
+        own = find_index_ranges(self.wanted, row[self.field])
         assert own is not None
         if not is_first:
-            return apart([*((one.start, one.stop) for one in own), *_BESIDE])
+            return merge_ranges([*((one.start, one.stop) for one in own), *_BESIDE])
         # The values of the other fields come after the bytes of this one.
         ends = [(one.start, key_bytes(one.upper) + b"\xff" if one.upper_closed else one.stop) for one in own]
-        return apart([(_ARRAY + start, _ARRAY + stop) for start, stop in (*ends, *_BESIDE)])
+        return merge_ranges([(_ARRAY + start, _ARRAY + stop) for start, stop in (*ends, *_BESIDE)])
 
 
-def apart(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def merge_ranges(ranges: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The same bytes in ordered, disjoint ranges."""
-    found: list[tuple[bytes, bytes]] = []
+    disjoint: list[tuple[bytes, bytes]] = []
     for start, stop in sorted(ranges):
         if start >= stop:
             continue
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(stop, found[-1][1])
+        if disjoint and start <= disjoint[-1][1]:
+            disjoint[-1] = disjoint[-1][0], max(stop, disjoint[-1][1])
         else:
-            found.append((start, stop))
-    return found
+            disjoint.append((start, stop))
+    return disjoint
 
 
 def native_conditions(
@@ -106,11 +106,11 @@ def native_conditions(
         is_of_elements: Each element of an array is looked up by itself. So only one condition is used, because different elements
             may meet different conditions.
     """
-    found = []
+    translated = []
     for path, own in conditions.items():
         if "." in path:
             continue
-        name = exchanged_name(stored_name(path), primary_key)
+        name = exchange_name(parse_name(path), primary_key)
         parts: dict[str, Expression] = {}
         for operator, value in own:
             part = _part(row[name], operator, value, has_collation, is_key=name == primary_key)
@@ -121,8 +121,8 @@ def native_conditions(
             parts = {only: parts[only]}
         if parts:
             rank = 0 if "$eq" in parts or "$in" in parts else 2 - (len({one[:3] for one in parts}) > 1)
-            found.append(NativeCondition(name, reduce(and_, parts.values()), rank))
-    return found
+            translated.append(NativeCondition(name, reduce(and_, parts.values()), rank))
+    return translated
 
 
 def _part(
@@ -138,10 +138,10 @@ def _part(
         return None
     if has_collation and any(is_text(one) for one in values):
         return None
-    say = _said_of_key if is_key else _said
-    said = [say(field, "$eq" if operator == "$in" else operator, one) for one in values]
-    known = [one for one in said if one is not None]
-    return reduce(or_, known) if len(known) == len(said) else None
+    say = _said_of_key if is_key else _compare
+    expressions = [say(field, "$eq" if operator == "$in" else operator, one) for one in values]
+    known = [one for one in expressions if one is not None]
+    return reduce(or_, known) if len(known) == len(expressions) else None
 
 
 _COMPARED: Final = frozenset(("$gt", "$gte", "$lt", "$lte"))
@@ -160,12 +160,12 @@ _BESIDE: Final = [
         (_FIELD >= date.min) & (_FIELD < _FIRST_MOMENT),
         (_FIELD > _LAST_OF_MONGODB) & (_FIELD < ""),
     )
-    for one in index_ranges(part, _FIELD) or ()
+    for one in find_index_ranges(part, _FIELD) or ()
 ]
 """Values that may be shown as any value, or have any value as an element. They are always read besides the wanted values."""
 
 
-def _said(field: Expression, operator: str, value: Any) -> Expression | None:
+def _compare(field: Expression, operator: str, value: Any) -> Expression | None:
     work = _BY_TYPE.get(type(value))
     return None if work is None else work(field, operator, value)
 
@@ -173,7 +173,7 @@ def _said(field: Expression, operator: str, value: Any) -> Expression | None:
 def _said_of_key(field: Expression, operator: str, value: Any) -> Expression | None:
     """The same of the primary key, of which texts that begin with `=` may be another key (see `entries.KEYS`)."""
     if type(value) is not str:
-        return _said(field, operator, value)
+        return _compare(field, operator, value)
     is_above = operator in ("$gt", "$gte")
     if value[:1] == SIGN:
         if operator == "$eq":
@@ -187,26 +187,26 @@ def _said_of_key(field: Expression, operator: str, value: Any) -> Expression | N
     return said | ((field > None) & (field < {})) | ((field >= _FIRST_MOMENT) & (field < ""))
 
 
-def _bounded(
+def _compare_bounds(
     field: Expression, operator: str, low: Any, high: Any, first: Expression, last: Expression
 ) -> Expression:
     """A comparison with a value between `low` and `high`. `first` and `last` are the bounds of its type."""
     if operator == "$eq" and low is high:
-        said: Any = field == low
+        expression: Any = field == low
     elif operator == "$eq":
-        said = (field >= low) & (field <= high)
+        expression = (field >= low) & (field <= high)
     else:
-        said = (field >= low) & last if operator in ("$gt", "$gte") else first & (field <= high)
-    return expr(said)
+        expression = (field >= low) & last if operator in ("$gt", "$gte") else first & (field <= high)
+    return expr(expression)
 
 
 def _bool(field: Expression, operator: str, value: bool) -> Expression:
-    return _bounded(field, operator, value, value, field >= False, field <= True)
+    return _compare_bounds(field, operator, value, value, field >= False, field <= True)
 
 
 def _text(field: Expression, operator: str, value: str) -> Expression:
     # Nothing is above texts.
-    return _bounded(field, operator, value, value, field >= "", field >= "")
+    return _compare_bounds(field, operator, value, value, field >= "", field >= "")
 
 
 _AFTER_SIGN: Final = chr(ord(SIGN) + 1)
@@ -224,13 +224,13 @@ def _number(field: Expression, operator: str, value: Any) -> Expression | None:
     else:
         beside = _EXACT.add(_EXACT.multiply(abs(number), Decimal("1E-33")), _LEAST)
         low, high = _EXACT.subtract(number, beside), _EXACT.add(number, beside)
-    return _bounded(field, operator, low, high, field > None, field < {})
+    return _compare_bounds(field, operator, low, high, field > None, field < {})
 
 
 def _object_id(field: Expression, operator: str, value: ObjectId) -> Expression:
     native = natives.ObjectId(value.binary)
     least, greatest = natives.ObjectId(bytes(12)), natives.ObjectId(b"\xff" * 12)
-    return _bounded(field, operator, native, native, field >= least, field <= greatest)
+    return _compare_bounds(field, operator, native, native, field >= least, field <= greatest)
 
 
 def _date(field: Expression, operator: str, value: datetime) -> Expression | None:
@@ -240,11 +240,11 @@ def _date(field: Expression, operator: str, value: datetime) -> Expression | Non
         last = moment + timedelta(microseconds=999)
     except OverflowError:
         return None
-    said = _bounded(field, operator, moment, last, field > time.max, field < UUID(int=0))
+    expression = _compare_bounds(field, operator, moment, last, field > time.max, field < UUID(int=0))
     if operator == "$eq":
-        return said
+        return expression
     # Dates before the year 1 and after the year 9999.
-    return said | (field >= natives.DateMs(-(2**63))) & (field <= _LAST_OF_MONGODB)
+    return expression | (field >= natives.DateMs(-(2**63))) & (field <= _LAST_OF_MONGODB)
 
 
 def _binary(field: Expression, operator: str, value: Any) -> Expression | None:

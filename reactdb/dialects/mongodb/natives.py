@@ -210,7 +210,7 @@ class Binary(Value):
 
 
 class MinKey(Value):
-    """BSON's value below all others. (As a value of documents it has a place of its own: see `ordering`.)"""
+    """BSON's value below all others. (As a value of documents it has a place of its own: see `bson_order`.)"""
 
     __slots__ = ()
 
@@ -267,7 +267,7 @@ MAX_DATE_MS: Final = 253_402_300_799_999
 # How they are stored
 
 
-def _signed(value: int) -> bytes:
+def _encode_signed(value: int) -> bytes:
     return value.to_bytes(8, "big", signed=True)
 
 
@@ -316,7 +316,7 @@ _register(
     "int64",
     33,
     Int64,
-    lambda v: _signed(v.value),
+    lambda v: _encode_signed(v.value),
     lambda data: Int64(_read_signed(data)),
     equals=lambda v: v.value,
     text=str,
@@ -355,7 +355,7 @@ _register(
     "date",
     41,
     DateMs,
-    lambda v: _signed(v.ms),
+    lambda v: _encode_signed(v.ms),
     lambda data: DateMs(_read_signed(data)),
     order=lambda v: _signed_order(v.ms),
 )

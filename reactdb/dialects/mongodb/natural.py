@@ -19,11 +19,11 @@ from operator import le
 from typing import Any, Final
 
 from reactdb.change import DELETE, INSERT, REPLACE, HiddenTable
-from reactdb.dialects.mongodb.capped import order_of
+from reactdb.dialects.mongodb.capped_collections import order_table_of
 from reactdb.dialects.mongodb.namespaces import PLACES, hidden, place_table
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.store.catalogue import Catalogue, TableInfo
-from reactdb.store.newest import keys_by_seq
+from reactdb.store.newest import read_keys_by_seq
 from reactdb.store.snapshot import GREATEST, LEAST, Snapshot
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
@@ -68,7 +68,7 @@ def needs_places(target: Target, table: TableInfo, keys: Sequence[bytes]) -> boo
         keys[0] > target.greatest_key(table) and not (len(keys) > 1 and any(map(le, keys[1:], keys)))
     ):
         return False
-    return order_of(target.catalogue, table) is None
+    return order_table_of(target.catalogue, table) is None
 
 
 def keep_places(target: Target, table: TableInfo, keys: Sequence[bytes]) -> None:
@@ -78,7 +78,7 @@ def keep_places(target: Target, table: TableInfo, keys: Sequence[bytes]) -> None
         rows = hidden(target, place_table(table.id))
         # Only the statements of a transaction see its buffered writes. The commit assigns the places.
         if isinstance(target, WriteTransaction):
-            keys = [*_begin(target, table, rows, keys), *keys]
+            keys = [*_write_until(target, table, rows, keys), *keys]
     bodies = [
         codec.encode({"id": key, "place": number})
         for number, key in enumerate(keys, target.first + target.count)
@@ -93,7 +93,7 @@ def keep_places(target: Target, table: TableInfo, keys: Sequence[bytes]) -> None
         _put(target, rows, key, body)
 
 
-def _begin(
+def _write_until(
     target: WriteTransaction, table: TableInfo, rows: TableInfo, keys: Sequence[bytes]
 ) -> Sequence[bytes]:
     """Write the row with the limit for documents without a row.
@@ -139,8 +139,8 @@ def in_natural_order(snapshot: Snapshot, rows: TableInfo, keys: Sequence[bytes])
         rows: The table of places.
     """
     if len(keys) <= FEW:
-        found = snapshot.pick(rows, [collation.key_bytes(key) for key in keys])
-        places = _places_in([body for _, body in found])
+        picked = snapshot.pick(rows, [collation.key_bytes(key) for key in keys])
+        places = _places_in([body for _, body in picked])
     else:
         places = {}
         start = b""
@@ -168,14 +168,14 @@ def rows_in_natural_order(
     yield from _before_rows(snapshot, table, rows, until)
     given: set[bytes] = set()
     since, newest, size = 0, snapshot.seq, FIRST_ROWS
-    while found := keys_by_seq(snapshot, rows, since, newest, size):
-        keys: list[bytes] = [collation.key_value(row_key) for _, row_key in found]
-        yield from _picked(snapshot, table, keys)
+    while page := read_keys_by_seq(snapshot, rows, since, newest, size):
+        keys: list[bytes] = [collation.key_value(row_key) for _, row_key in page]
+        yield from _pick(snapshot, table, keys)
         given.update(keys)
-        since, size = found[-1][0], PAGE_ROWS
+        since, size = page[-1][0], PAGE_ROWS
     others = [key for key in snapshot.keys(table) if key > until and key not in given]
     for place in range(0, len(others), PAGE_ROWS):
-        yield from _picked(snapshot, table, others[place : place + PAGE_ROWS])
+        yield from _pick(snapshot, table, others[place : place + PAGE_ROWS])
 
 
 def _before_rows(
@@ -184,7 +184,7 @@ def _before_rows(
     """The keys and bytes of the documents without a row up to a key, in the order of keys."""
     if until == LEAST:
         return
-    placed = _placed(snapshot, rows)
+    placed = _placed_keys(snapshot, rows)
     # Rows, too, are in the order of the documents' keys.
     next_placed = next(placed, None)
     start = LEAST
@@ -200,7 +200,7 @@ def _before_rows(
         start = keys[-1] + b"\x00"
 
 
-def _placed(snapshot: Snapshot, rows: TableInfo) -> Iterator[bytes]:
+def _placed_keys(snapshot: Snapshot, rows: TableInfo) -> Iterator[bytes]:
     """The keys of the documents with a row, in order."""
     start = LEAST
     while True:
@@ -211,7 +211,7 @@ def _placed(snapshot: Snapshot, rows: TableInfo) -> Iterator[bytes]:
         start = row_keys[-1] + b"\x00"
 
 
-def _picked(snapshot: Snapshot, table: TableInfo, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+def _pick(snapshot: Snapshot, table: TableInfo, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
     """The keys and bytes of the documents of some keys, in the order of these."""
     bodies = dict(snapshot.pick(table, sorted(keys)))
     return ((key, bodies[key]) for key in keys if key in bodies)
@@ -221,8 +221,8 @@ def _until(snapshot: Snapshot, rows: TableInfo) -> bytes:
     """Up to this key, documents without a row come first."""
     body = snapshot.get(rows, _UNTIL_KEY)
     # In older files, and within a transaction of the dialect, this row is missing, and any document may be without a row.
-    found: bytes = GREATEST if body is None else codec.decode(body)["until"]
-    return found
+    until: bytes = GREATEST if body is None else codec.decode(body)["until"]
+    return until
 
 
 def _places_in(bodies: Sequence[bytes]) -> dict[bytes, int]:

@@ -22,19 +22,19 @@ __all__ = [
     "INT64_MAX",
     "INT64_MIN",
     "NUMBERS",
-    "added",
+    "add_numbers",
     "as_decimal",
     "as_float",
     "decimal128",
     "decimal_of",
-    "divided",
+    "divide_numbers",
     "integer",
     "is_number",
-    "multiplied",
+    "multiply_numbers",
     "rank",
     "remainder",
-    "subtracted",
-    "truncated",
+    "subtract_numbers",
+    "truncate",
     "whole",
 ]
 
@@ -119,7 +119,7 @@ def whole(value: Any) -> int | None:
     return int(value) if kind in NUMBERS else None
 
 
-def truncated(value: Any) -> int:
+def truncate(value: Any) -> int:
     """A number as an integer: a double without its fraction, a Decimal128 rounded, within 64 bits. NaN is 0."""
     kind = type(value)
     if kind is not float and kind is not Decimal128:
@@ -132,7 +132,7 @@ def truncated(value: Any) -> int:
     return int(number.to_integral_value()) if kind is Decimal128 else int(number)
 
 
-def added(left: Any, right: Any) -> Any:
+def add_numbers(left: Any, right: Any) -> Any:
     """The sum."""
     kind = max(rank(left), rank(right))
     if kind == _DOUBLE:
@@ -142,7 +142,7 @@ def added(left: Any, right: Any) -> Any:
     return integer(int(left) + int(right), kind)
 
 
-def subtracted(left: Any, right: Any) -> Any:
+def subtract_numbers(left: Any, right: Any) -> Any:
     """The difference."""
     kind = max(rank(left), rank(right))
     if kind == _DOUBLE:
@@ -152,7 +152,7 @@ def subtracted(left: Any, right: Any) -> Any:
     return integer(int(left) - int(right), kind)
 
 
-def multiplied(left: Any, right: Any) -> Any:
+def multiply_numbers(left: Any, right: Any) -> Any:
     """The product."""
     kind = max(rank(left), rank(right))
     if kind == _DOUBLE:
@@ -162,7 +162,7 @@ def multiplied(left: Any, right: Any) -> Any:
     return integer(int(left) * int(right), kind)
 
 
-def divided(left: Any, right: Any) -> Any:
+def divide_numbers(left: Any, right: Any) -> Any:
     """The quotient, a double or a Decimal128. The divisor is not zero."""
     if rank(left) == _DECIMAL or rank(right) == _DECIMAL:
         return decimal128(DECIMAL.divide(as_decimal(left), as_decimal(right)))

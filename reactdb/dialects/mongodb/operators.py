@@ -21,11 +21,7 @@ from bson.regex import Regex
 from bson.timestamp import Timestamp
 
 from reactdb.budget import spend, spend_value
-from reactdb.dialects.mongodb.conditions import equals, matches_pattern
-from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.filters import Filter, is_operators
-from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, added, is_number, multiplied, whole
-from reactdb.dialects.mongodb.ordering import (
+from reactdb.dialects.mongodb.bson_order import (
     MISSING,
     TextKey,
     compare,
@@ -33,6 +29,17 @@ from reactdb.dialects.mongodb.ordering import (
     identical,
     sort_key,
     type_name,
+)
+from reactdb.dialects.mongodb.conditions import equals, matches_pattern
+from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.filters import Filter, is_operators
+from reactdb.dialects.mongodb.numeric import (
+    INT64_MAX,
+    INT64_MIN,
+    add_numbers,
+    is_number,
+    multiply_numbers,
+    whole,
 )
 from reactdb.dialects.mongodb.paths import is_place, split
 from reactdb.dialects.mongodb.values import date_of_ms, is_document, ms_of_date
@@ -107,7 +114,7 @@ class Modifier(NamedTuple):
     needs_viable_path: bool = False
 
 
-def _changed(old: Any, new: Any) -> Any:
+def _keep_if_same(old: Any, new: Any) -> Any:
     return KEPT if old is not MISSING and identical(old, new) else new
 
 
@@ -116,20 +123,20 @@ def _changed(old: Any, new: Any) -> Any:
 
 
 def _set(path: str, operand: Any, context: Context) -> Modifier:
-    return Modifier(lambda value, moment: _changed(value, operand))
+    return Modifier(lambda value, moment: _keep_if_same(value, operand))
 
 
 def _set_on_insert(path: str, operand: Any, context: Context) -> Modifier:
-    return Modifier(lambda value, moment: _changed(value, operand), only_inserts=True)
+    return Modifier(lambda value, moment: _keep_if_same(value, operand), only_inserts=True)
 
 
 def _unset(path: str, operand: Any, context: Context) -> Modifier:
     return Modifier(lambda value, moment: MISSING, creates=False)
 
 
-def _changed_number(old: Any, new: Any) -> Any:
+def _keep_number_if_same(old: Any, new: Any) -> Any:
     """The result of arithmetic: KEPT if the number is equal and of the same type, with either sign of zero."""
-    return KEPT if type(old) is type(new) and equal(old, new) else _changed(old, new)
+    return KEPT if type(old) is type(new) and equal(old, new) else _keep_if_same(old, new)
 
 
 def _inc(path: str, operand: Any, context: Context) -> Modifier:
@@ -140,7 +147,7 @@ def _inc(path: str, operand: Any, context: Context) -> Modifier:
         if value is MISSING:
             return operand
         _check_number("$inc", path, value)
-        return _changed_number(value, _in_range("$inc", added(value, operand), value, operand))
+        return _keep_number_if_same(value, _in_range("$inc", add_numbers(value, operand), value, operand))
 
     return Modifier(work)
 
@@ -154,9 +161,11 @@ def _mul(path: str, operand: Any, context: Context) -> Modifier:
 
     def work(value: Any, moment: Moment) -> Any:
         if value is MISSING:
-            return multiplied(_ZEROS[type(operand)], operand)
+            return multiply_numbers(_ZEROS[type(operand)], operand)
         _check_number("$mul", path, value)
-        return _changed_number(value, _in_range("$mul", multiplied(value, operand), value, operand))
+        return _keep_number_if_same(
+            value, _in_range("$mul", multiply_numbers(value, operand), value, operand)
+        )
 
     return Modifier(work)
 
@@ -205,8 +214,8 @@ def _current_date(path: str, operand: Any, context: Context) -> Modifier:
             "a $type expression ({$type: 'timestamp/date'}).",
         )
     if wanted == "date":
-        return Modifier(lambda value, moment: _changed(value, moment.date()))
-    return Modifier(lambda value, moment: _changed(value, moment.timestamp()))
+        return Modifier(lambda value, moment: _keep_if_same(value, moment.date()))
+    return Modifier(lambda value, moment: _keep_if_same(value, moment.timestamp()))
 
 
 _BITWISE: Final[dict[str, Callable[[int, int], int]]] = {
@@ -234,18 +243,18 @@ def _bit(path: str, operand: Any, context: Context) -> Modifier:
             )
 
     def work(value: Any, moment: Moment) -> Any:
-        found = 0 if value is MISSING else value
-        if type(found) not in (int, Int64):
+        result = 0 if value is MISSING else value
+        if type(result) not in (int, Int64):
             raise MongoError(
                 2,
                 f"Cannot apply $bit to a value of non-integral type. "
-                f"The field '{path}' has the type {type_name(found)}",
+                f"The field '{path}' has the type {type_name(result)}",
             )
-        is_long = type(found) is Int64
+        is_long = type(result) is Int64
         for name, number in operand.items():
             is_long = is_long or type(number) is Int64
-            found = _BITWISE[name](int(found), int(number))
-        return _changed(value, Int64(found) if is_long or not -(2**31) <= found < 2**31 else found)
+            result = _BITWISE[name](int(result), int(number))
+        return _keep_if_same(value, Int64(result) if is_long or not -(2**31) <= result < 2**31 else result)
 
     return Modifier(work)
 
@@ -256,7 +265,7 @@ def _bit(path: str, operand: Any, context: Context) -> Modifier:
 
 def _push(path: str, operand: Any, context: Context) -> Modifier:
     if not (is_document(operand) and "$each" in operand):
-        return _pushing(path, [operand], None, None, None)
+        return _push_modifier(path, [operand], None, None, None)
     unknown = [name for name in operand if name not in ("$each", "$position", "$sort", "$slice")]
     if unknown:
         raise MongoError(2, f"Unrecognized clause in $push: {unknown[0]}")
@@ -268,7 +277,7 @@ def _push(path: str, operand: Any, context: Context) -> Modifier:
     order = None
     if "$sort" in operand:
         order = _element_order(operand["$sort"], context.text)
-    return _pushing(path, each, _integer("$position", operand), order, _integer("$slice", operand))
+    return _push_modifier(path, each, _integer("$position", operand), order, _integer("$slice", operand))
 
 
 def _integer(name: str, operand: Mapping[str, Any]) -> int | None:
@@ -282,7 +291,7 @@ def _integer(name: str, operand: Mapping[str, Any]) -> int | None:
     return max(INT64_MIN, min(number, INT64_MAX))
 
 
-def _pushing(
+def _push_modifier(
     path: str,
     each: list[Any],
     position: int | None,
@@ -302,7 +311,7 @@ def _pushing(
             made = order(made)
         if most is not None:
             made = made[:most] if most >= 0 else made[most:]
-        return _changed(value, made)
+        return _keep_if_same(value, made)
 
     def appends(old: list[Any]) -> bool:
         trims = most is not None and len(old) + len(each) > abs(most)
@@ -390,7 +399,7 @@ _OF_DOCUMENTS: Final = frozenset({"$and", "$or", "$nor"})
 
 
 def _pull(path: str, operand: Any, context: Context) -> Modifier:
-    return _pulling(path, _pull_test(operand, context), "$pull")
+    return _pull_modifier(path, _pull_test(operand, context), "$pull")
 
 
 def _pull_test(operand: Any, context: Context) -> Callable[[Any], bool]:
@@ -410,10 +419,10 @@ def _pull_all(path: str, operand: Any, context: Context) -> Modifier:
     if type(operand) is not list:
         raise MongoError(2, f"$pullAll requires an array argument but was given a {type_name(operand)}")
     keys = {sort_key(one, context.text) for one in operand}
-    return _pulling(path, lambda value: sort_key(value, context.text) in keys, "$pullAll")
+    return _pull_modifier(path, lambda value: sort_key(value, context.text) in keys, "$pullAll")
 
 
-def _pulling(path: str, is_pulled: Callable[[Any], bool], name: str) -> Modifier:
+def _pull_modifier(path: str, is_pulled: Callable[[Any], bool], name: str) -> Modifier:
     def work(value: Any, moment: Moment) -> Any:
         if type(value) is not list:
             raise MongoError(2, f"Cannot apply {name} to a non-array value at '{path}'")

@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from reactdb.dialects.mongodb.bson_order import equal, is_text, type_name
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number, truncated
-from reactdb.dialects.mongodb.ordering import equal, is_text, type_name
+from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number, truncate
 
 __all__ = [
     "STEP_BYTES",
     "capped_size",
+    "check_clustered",
     "check_document",
     "check_id_index",
     "check_images",
     "check_number",
-    "checked_clustered",
     "choice",
     "flag",
     "most_documents",
@@ -102,7 +102,7 @@ def capped_size(field: str, value: Any) -> int:
         MongoError: 14, it is no number; 2, it is below 1 or too large.
     """
     check_number(field, value)
-    size = truncated(value)
+    size = truncate(value)
     if not 0 < size <= _MOST_BYTES:
         raise MongoError(2, f"BSON field '{field}' value must be within 1 and {_MOST_BYTES}, actual {value}")
     return -(-size // STEP_BYTES) * STEP_BYTES
@@ -117,13 +117,13 @@ def most_documents(field: str, value: Any) -> int | None:
     if value is None:
         return None
     check_number(field, value)
-    most = truncated(value)
+    most = truncate(value)
     if most > INT32_MAX:
         raise MongoError(2, f"BSON field '{field}' value must be below {INT32_MAX + 1}, actual {value}")
     return most if most > 0 else None
 
 
-def checked_clustered(index: Any) -> dict[str, Any]:
+def check_clustered(index: Any) -> dict[str, Any]:
     """`clusteredIndex` with all of its fields. Documents are stored by their `_id` in any case.
 
     Raises:
@@ -143,7 +143,7 @@ def checked_clustered(index: Any) -> dict[str, Any]:
     is_unique = flag(f"{field}.unique", index["unique"])
     if index.get("v") is not None:
         check_number(f"{field}.v", index["v"])
-        if truncated(index["v"]) != 2:
+        if truncate(index["v"]) != 2:
             raise MongoError(5979704, "The version of a clustered index is 2")
     if index.get("name") is not None and not is_text(index["name"]):
         raise _wrong(f"{field}.name", index["name"], "string")
@@ -181,7 +181,7 @@ def check_id_index(index: Any) -> None:
 
 def _check_version(version: Any) -> None:
     check_number("create.idIndex.v", version)
-    if as_float(version) != truncated(version):
+    if as_float(version) != truncate(version):
         raise MongoError(2, f"Index version must be representable as a 32-bit integer, but found {version}")
-    if truncated(version) not in (1, 2):
+    if truncate(version) not in (1, 2):
         raise MongoError(67, f"Invalid index specification: cannot create an index with v={version}")

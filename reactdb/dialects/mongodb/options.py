@@ -8,32 +8,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from reactdb.dialects.mongodb.collation import text_key, whole_collation
+from reactdb.dialects.mongodb.bson_order import is_text
+from reactdb.dialects.mongodb.collation import expand_collation, text_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, IMAGES, CollectionInfo
 from reactdb.dialects.mongodb.option_checks import (
     capped_size,
+    check_clustered,
     check_document,
     check_id_index,
     check_images,
     check_number,
-    checked_clustered,
     choice,
     flag,
     most_documents,
 )
-from reactdb.dialects.mongodb.ordering import is_text
 from reactdb.dialects.mongodb.stages import Pipeline, Setting
 
 __all__ = [
     "CREATE_FIELDS",
     "MODIFY_FIELDS",
-    "checked_options",
     "creation_options",
     "description",
-    "modified_fields",
-    "modified_options",
+    "fields_of_event",
+    "merge_options",
+    "read_options",
 ]
 
 OPTIONS: Final = (
@@ -53,7 +53,7 @@ MODIFY_FIELDS: Final = " ".join(MODIFIED) + " cappedSize cappedMax viewOn pipeli
 """The fields of `collMod` beside the common fields of commands."""
 
 
-def checked_options(given: Mapping[str, Any], command: str) -> dict[str, Any]:
+def read_options(given: Mapping[str, Any], command: str) -> dict[str, Any]:
     """The options to store, out of a command's fields.
 
     Raises:
@@ -101,7 +101,7 @@ def _check_cap(options: dict[str, Any]) -> None:
         options["max"] = documents
 
 
-def modified_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def merge_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a collection or view after a `collMod`.
 
     Args:
@@ -112,7 +112,7 @@ def modified_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> di
     """
     if "timeseries" in given:
         raise MongoError(72, "timeseries: the collection is no time series, and there are none here")
-    changed = checked_options({name: given[name] for name in MODIFIED if name in given}, "collMod")
+    changed = read_options({name: given[name] for name in MODIFIED if name in given}, "collMod")
     is_view = "viewOn" in options
     viewed = {name: given[name] for name in ("viewOn", "pipeline") if given.get(name) is not None}
     if "viewOn" in viewed and not is_text(viewed["viewOn"]):
@@ -128,9 +128,9 @@ def modified_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> di
     if "expireAfterSeconds" in changed and "clusteredIndex" not in options:
         raise MongoError(72, "expireAfterSeconds is of clustered collections and time series")
     cap = {
-        name: given[said]
-        for said, name in (("cappedSize", "size"), ("cappedMax", "max"))
-        if given.get(said) is not None
+        name: given[argument]
+        for argument, name in (("cappedSize", "size"), ("cappedMax", "max"))
+        if given.get(argument) is not None
     }
     if cap and not options.get("capped"):
         raise MongoError(72, "Collection must be capped")
@@ -141,7 +141,7 @@ def modified_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> di
     return changed
 
 
-def modified_fields(
+def fields_of_event(
     given: Mapping[str, Any], options: Mapping[str, Any], *, has_told_of_index: bool
 ) -> Mapping[str, Any]:
     """The fields of a `collMod` in the event of change streams: for a collection as given, and for a view all of them.
@@ -152,20 +152,20 @@ def modified_fields(
     """
     if "viewOn" in options:
         return options
-    told = {*MODIFIED, "cappedSize", "cappedMax"} | (set() if has_told_of_index else {"index"})
-    return {name: value for name, value in given.items() if name in told and value is not None}
+    names = {*MODIFIED, "cappedSize", "cappedMax"} | (set() if has_told_of_index else {"index"})
+    return {name: value for name, value in given.items() if name in names and value is not None}
 
 
 def creation_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options to store for a new collection, or for a new view: `viewOn` and `pipeline`.
 
     Raises:
-        MongoError: As `checked_options`, and as `text_key`; 115, it is a time series; 14 and 72, it is no view, or its size is no
+        MongoError: As `read_options`, and as `text_key`; 115, it is a time series; 14 and 72, it is no view, or its size is no
             number; 167, the view's pipeline writes; and errors of the pipeline.
     """
     if "timeseries" in given:
         raise MongoError(115, "timeseries: there are no time series here")
-    options = checked_options(given, "create")
+    options = read_options(given, "create")
     texts = options.pop("collation", None)
     if texts == {}:
         raise MongoError(40414, "BSON field 'collation.locale' is missing but a required field")
@@ -176,7 +176,7 @@ def creation_options(given: Mapping[str, Any]) -> dict[str, Any]:
         if view_on or "clusteredIndex" in options:
             raise MongoError(72, "'idIndex' is not allowed with 'viewOn' or 'clusteredIndex'")
     if "clusteredIndex" in given:
-        options["clusteredIndex"] = checked_clustered(given["clusteredIndex"])
+        options["clusteredIndex"] = check_clustered(given["clusteredIndex"])
     if view_on:
         return _view(view_on, given.get("pipeline"), options) | own
     if given.get("pipeline") is not None:
@@ -234,12 +234,12 @@ _NOT_IN_VIEWS: Final = frozenset({"$out", "$merge", "$changeStream"})
 _WITHOUT_COLLECTION: Final = frozenset({"$documents", "$currentOp", "$listSessions", "$listLocalSessions"})
 
 
-def description(found: CollectionInfo) -> dict[str, Any]:
+def description(info: CollectionInfo) -> dict[str, Any]:
     """A collection, or a view, as `listCollections` shows it."""
-    options = dict(found.options)
+    options = dict(info.options)
     if "collation" in options:
-        options["collation"] = whole_collation(options["collation"])
-    shown = {"name": found.namespace.coll, "type": "collection", "options": options}
-    if "viewOn" in found.options:
+        options["collation"] = expand_collation(options["collation"])
+    shown = {"name": info.namespace.coll, "type": "collection", "options": options}
+    if "viewOn" in info.options:
         return {**shown, "type": "view", "info": {"readOnly": True}}
-    return {**shown, "info": {"readOnly": False, "uuid": found.uuid}, "idIndex": dict(ID_INDEX)}
+    return {**shown, "info": {"readOnly": False, "uuid": info.uuid}, "idIndex": dict(ID_INDEX)}

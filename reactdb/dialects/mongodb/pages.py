@@ -63,9 +63,9 @@ class LogPage:
     def by_value(self, axis: EventAxis, catalogue: Catalogue) -> tuple[ByValue, list[Change]]:
         """The changes of documents by their values on an axis, and the changes for every stream: of the catalogue and the hidden
         tables, changes without a computable value, and the newest, because its token marks the progress of a stream."""
-        found = self._by_value.get(axis)
-        if found is None:
-            found = {}, [*self.changes[-1:]]
+        entry = self._by_value.get(axis)
+        if entry is None:
+            entry = {}, [*self.changes[-1:]]
             for change in self.changes:
                 table = catalogue.by_id.get(change.table_id)
                 try:
@@ -73,12 +73,12 @@ class LogPage:
                         raise LookupError
                     values = axis.within(table.primary_key).values(change)
                 except Exception:
-                    found[1].append(change)
+                    entry[1].append(change)
                     continue
                 for value in values:
-                    found[0].setdefault(value, []).append(change)
-            self._by_value[axis] = found
-        return found
+                    entry[0].setdefault(value, []).append(change)
+            self._by_value[axis] = entry
+        return entry
 
 
 class LogPages:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from reactdb.dialects.mongodb.entries import shown
+from reactdb.dialects.mongodb.entries import to_document
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.values import to_bson
 from reactdb.store.catalogue import TableInfo
@@ -23,7 +23,7 @@ def passes(document: Mapping[str, Any], index: Mapping[str, Any]) -> bool:
     # How its documents are shown depends on nothing else of a table.
     table = TableInfo(0, "", index["primary_key"], 0, None, {})
     test = _filter(codec.encode({"partial": index["partial"]}))
-    return test.matches(shown(table, document))
+    return test.matches(to_document(table, document))
 
 
 @lru_cache(maxsize=256)

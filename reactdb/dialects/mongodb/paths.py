@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from reactdb.budget import spend_value
-from reactdb.dialects.mongodb.ordering import MISSING
+from reactdb.dialects.mongodb.bson_order import MISSING
 
 __all__ = ["candidates", "ends", "is_index", "is_place", "sort_ends", "split", "value_at"]
 
@@ -48,22 +48,22 @@ def ends(value: Any, parts: Sequence[str], start: int = 0) -> list[Any]:
             value = value.get(parts[start], MISSING)
             start += 1
         elif type(value) is list:
-            return _through(value, parts, start)
+            return _walk_array(value, parts, start)
         else:
             return [MISSING]
     return [value]
 
 
-def _through(values: list[Any], parts: Sequence[str], start: int) -> list[Any]:
+def _walk_array(values: list[Any], parts: Sequence[str], start: int) -> list[Any]:
     spend_value(values)
-    found: list[Any] = []
+    values_below: list[Any] = []
     part = parts[start]
     if is_index(part) and int(part) < len(values):
-        found += ends(values[int(part)], parts, start + 1)
+        values_below += ends(values[int(part)], parts, start + 1)
     for value in values:
         if type(value) is dict:
-            found += ends(value, parts, start)
-    return found
+            values_below += ends(value, parts, start)
+    return values_below
 
 
 def sort_ends(value: Any, parts: Sequence[str], start: int = 0) -> list[Any]:
@@ -81,10 +81,10 @@ def sort_ends(value: Any, parts: Sequence[str], start: int = 0) -> list[Any]:
                 start += 1
                 continue
             spend_value(value)
-            found: list[Any] = []
+            values: list[Any] = []
             for inner in value:
-                found += sort_ends(inner, parts, start) if type(inner) is dict else [MISSING]
-            return found
+                values += sort_ends(inner, parts, start) if type(inner) is dict else [MISSING]
+            return values
         else:
             return [MISSING]
     return [value]
@@ -92,11 +92,11 @@ def sort_ends(value: Any, parts: Sequence[str], start: int = 0) -> list[Any]:
 
 def candidates(value: Any, parts: Sequence[str]) -> list[Any]:
     """The values for a comparison in a query: `ends`, and the elements of arrays among them."""
-    found = ends(value, parts)
-    if len(found) == 1 and type(found[0]) is not list:
-        return found
+    values = ends(value, parts)
+    if len(values) == 1 and type(values[0]) is not list:
+        return values
     every: list[Any] = []
-    for end in found:
+    for end in values:
         if type(end) is list:
             spend_value(end)
             every += end
@@ -111,8 +111,8 @@ def value_at(value: Any, parts: Sequence[str], start: int = 0) -> Any:
             value = value.get(parts[number], MISSING)
         elif type(value) is list:
             spend_value(value)
-            found = [value_at(inner, parts, number) for inner in value if type(inner) is dict]
-            return [inner for inner in found if inner is not MISSING]
+            values = [value_at(inner, parts, number) for inner in value if type(inner) is dict]
+            return [inner for inner in values if inner is not MISSING]
         else:
             return MISSING
     return value

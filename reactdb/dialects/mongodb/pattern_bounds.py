@@ -68,17 +68,17 @@ def search_bound(pattern: str, options: str = "") -> SearchBound | None:
     flags = "".join(letter for letter in "ims" if letter in options)
     prefix = f"(?{flags})" if flags else ""
     *looks, whole = _parts(pattern, is_verbose="x" in options or _sets_verbose(pattern))
-    found = [_read(prefix + part) for part in (*looks, whole)]
-    if not all(part.is_bounded for part in found):
+    subpatterns = [_read(prefix + part) for part in (*looks, whole)]
+    if not all(part.is_bounded for part in subpatterns):
         return None
     refers_back = _REFERENCE.search(pattern) is not None
 
     def times(subject: Subject) -> float:
         """The cost of each step: the look-arounds at its place, and the text compared with a back-reference."""
-        steps = 1.0 + sum(look.measure(subject)[0] for look in found[:-1])
+        steps = 1.0 + sum(look.measure(subject)[0] for look in subpatterns[:-1])
         return steps * (subject.length + 1) if refers_back else steps
 
-    main = found[-1]
+    main = subpatterns[-1]
     in_text = search_steps(main)
     return SearchBound(
         lambda subject: in_text(subject) * times(subject),
@@ -107,8 +107,8 @@ def _parts(pattern: str, *, is_verbose: bool) -> list[str]:
     done: list[str] = []
     # The parsed part of each open group, innermost last; and whether it is a look-around.
     open_groups: list[tuple[list[str], bool]] = [([], False)]
-    for found in _TOKENS.finditer(pattern):
-        token = found[0]
+    for match in _TOKENS.finditer(pattern):
+        token = match[0]
         into = open_groups[-1][0]
         if token.startswith("(?#") or (is_verbose and (token.isspace() or token[0] == "#")):
             continue
@@ -125,17 +125,17 @@ def _parts(pattern: str, *, is_verbose: bool) -> list[str]:
             else:
                 open_groups[-1][0].append(text + ")")
         else:
-            into.append(_respelled(token))
+            into.append(_respell(token))
     # An open group is an error, which the reader reports.
     return [*done, "".join(piece for pieces, _ in open_groups for piece in pieces)]
 
 
-def _superset(found: re.Match[str]) -> str:
+def _superset(match: re.Match[str]) -> str:
     """A class with at least the characters of a Unicode class."""
-    return ascii_and_others(read_class(found[3] or found[4], is_negated=(found[1] == "P") != bool(found[2])))
+    return ascii_and_others(read_class(match[3] or match[4], is_negated=(match[1] == "P") != bool(match[2])))
 
 
-def _respelled(token: str) -> str:
+def _respell(token: str) -> str:
     if token.startswith("(?") and token[-1] in ":)" and not token.startswith("(?P="):
         # With the flag x, spaces and comments are removed already.
         token = _FLAG_X.sub("", token)

@@ -23,7 +23,7 @@ from reactdb.dialects.mongodb.unicode_classes import CLASS, members, read_class
 from reactdb.expression.pattern import MAX_STEPS, safe_length
 from reactdb.expression.pattern_steps import Subject
 
-__all__ = ["BoundedPattern", "UnreadablePattern", "compiled_pattern", "option_letters"]
+__all__ = ["BoundedPattern", "UnreadablePattern", "compile_pattern", "option_letters"]
 
 _FLAGS: Final = {
     "i": re.IGNORECASE,
@@ -117,11 +117,11 @@ class BoundedPattern:
         match, place = self._compiled.match, 0
         while place <= len(text):
             spend(cost)
-            found = match(text, place)
-            if found is not None:
-                yield found
-            if found is not None:
-                place = max(found.end(), place + 1)
+            result = match(text, place)
+            if result is not None:
+                yield result
+            if result is not None:
+                place = max(result.end(), place + 1)
             elif self._bound.is_by_lines:
                 place = text.find("\n", place) + 1 or len(text) + 1
             else:
@@ -129,7 +129,7 @@ class BoundedPattern:
 
 
 @lru_cache(maxsize=512)
-def compiled_pattern(pattern: str, options: str = "") -> BoundedPattern:
+def compile_pattern(pattern: str, options: str = "") -> BoundedPattern:
     """The pattern, ready to search with.
 
     Raises:
@@ -143,10 +143,10 @@ def compiled_pattern(pattern: str, options: str = "") -> BoundedPattern:
         flags |= _FLAGS[letter]
     if len(pattern) > _MOST_LETTERS:
         raise UnreadablePattern(f"it has more than {_MOST_LETTERS} letters")
-    said = _UTF.match(pattern)
-    pattern = pattern if said is None else pattern[said.end() :]
+    prefix = _UTF.match(pattern)
+    pattern = pattern if prefix is None else pattern[prefix.end() :]
     try:
-        compiled = re.compile(_respelled(pattern, ignores_case="i" in options), flags)
+        compiled = re.compile(_respell(pattern, ignores_case="i" in options), flags)
     except (re.error, OverflowError, RecursionError) as error:
         raise UnreadablePattern(str(error)) from None
     bound = search_bound(pattern, options)
@@ -155,26 +155,26 @@ def compiled_pattern(pattern: str, options: str = "") -> BoundedPattern:
     return BoundedPattern(compiled, bound)
 
 
-def _respelled(pattern: str, *, ignores_case: bool) -> str:
+def _respell(pattern: str, *, ignores_case: bool) -> str:
     """The pattern as `re` writes it."""
     is_inside = False
     letters = 0
 
-    def spelled(found: re.Match[str]) -> str:
+    def spelled(match: re.Match[str]) -> str:
         nonlocal is_inside, letters
-        token = found[0]
-        if found[2] is not None:
+        token = match[0]
+        if match[2] is not None:
             if not is_inside:
                 raise UnreadablePattern("POSIX named classes are supported only within a class")
-            return _posix(found[2], is_negated=bool(found[1]))
-        if found[3] is not None:
-            members = _unicode(found, is_inside=is_inside, ignores_case=ignores_case)
+            return _posix(match[2], is_negated=bool(match[1]))
+        if match[3] is not None:
+            members = _unicode(match, is_inside=is_inside, ignores_case=ignores_case)
             letters += len(members)
             if letters > _MOST_SPELLED:
                 raise UnreadablePattern("it has too many classes of Unicode's characters")
             return members
-        if found[7] is not None:
-            return (_INSIDE if is_inside else _OUTSIDE).get(found[7], token)
+        if match[7] is not None:
+            return (_INSIDE if is_inside else _OUTSIDE).get(match[7], token)
         if token.startswith("["):
             if is_inside:
                 return "\\" + token
@@ -188,10 +188,10 @@ def _respelled(pattern: str, *, ignores_case: bool) -> str:
     return _TOKENS.sub(spelled, pattern)
 
 
-def _unicode(found: re.Match[str], *, is_inside: bool, ignores_case: bool) -> str:
+def _unicode(match: re.Match[str], *, is_inside: bool, ignores_case: bool) -> str:
     """A class of Unicode's categories. The option for letters in either case is not about it."""
-    name = found[5] or found[6]
-    categories = read_class(name, is_negated=(found[3] == "P") != bool(found[4]))
+    name = match[5] or match[6]
+    categories = read_class(name, is_negated=(match[3] == "P") != bool(match[4]))
     if not categories and name != "Any":
         raise UnreadablePattern(f"unknown property '{name}' after \\P or \\p")
     if not is_inside:

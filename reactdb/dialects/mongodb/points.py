@@ -16,7 +16,7 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.tokens import INCREMENTS, Token, TokenOrigin, mark
 from reactdb.store.engine import Engine
 from reactdb.store.epochs import end_of
-from reactdb.store.log import time_at
+from reactdb.store.log import read_time_at
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.writer import OwnCommit
 
@@ -47,7 +47,7 @@ def origin_at(engine: Engine, snapshot: Snapshot, seq: int) -> TokenOrigin:
 
 def mark_after(engine: Engine, snapshot: Snapshot, seq: int) -> Token:
     """The high-water mark of the point after the change `seq`."""
-    return mark(seconds_of(time_at(snapshot.connection, seq)), seq + 1, origin_at(engine, snapshot, seq))
+    return mark(seconds_of(read_time_at(snapshot.connection, seq)), seq + 1, origin_at(engine, snapshot, seq))
 
 
 def position_before(snapshot: Snapshot, point: ClusterTime) -> int:
@@ -90,7 +90,7 @@ def _newest_second(snapshot: Snapshot, head: int) -> int:
     """The second of the newest change; if it was compacted away, the present second, because no change is later."""
     if snapshot.entry(head) is None and head:
         return int(time())
-    return seconds_of(time_at(snapshot.connection, head))
+    return seconds_of(read_time_at(snapshot.connection, head))
 
 
 def position_of_event(snapshot: Snapshot, token: Token) -> tuple[int, bool]:

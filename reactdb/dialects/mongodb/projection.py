@@ -16,11 +16,11 @@ from math import isnan
 from typing import Any, Final
 
 from reactdb.budget import spend_value
+from reactdb.dialects.mongodb.bson_order import MISSING, TextKey, type_name
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions.compiling import Scope
+from reactdb.dialects.mongodb.expressions.compile import Scope
 from reactdb.dialects.mongodb.filters import Filter, is_operators
 from reactdb.dialects.mongodb.numeric import NUMBERS, whole
-from reactdb.dialects.mongodb.ordering import MISSING, TextKey, type_name
 from reactdb.dialects.mongodb.paths import split
 from reactdb.dialects.mongodb.shapes import Reshape, field_path, projection
 from reactdb.dialects.mongodb.values import is_document
@@ -133,9 +133,9 @@ class Projection:
         made: dict[str, Any] = document if type(document) is dict else dict(document)
         if self._positional is not None:
             index = None if matched_filter is None else matched_filter.position(document, self._positional)
-            made = _cut(made, split(self._positional), lambda value: _only(value, index))
+            made = _cut_arrays(made, split(self._positional), lambda value: _only(value, index))
         for parts, cut in self._cuts:
-            made = _cut(made, parts, cut)
+            made = _cut_arrays(made, parts, cut)
         if self._shape is None:
             return made
         shown = self._shape(made, self._variables)
@@ -174,17 +174,17 @@ def _is_zero(value: Any) -> bool:
 # Cutting arrays
 
 
-def _cut(value: Any, parts: Sequence[str], cut: Cut) -> Any:
+def _cut_arrays(value: Any, parts: Sequence[str], cut: Cut) -> Any:
     """A copy with cut arrays at the path, also in documents of arrays on the way."""
     if not parts:
         return cut(value)
     if type(value) is list:
         spend_value(value)
-        return [_cut(element, parts, cut) if type(element) is dict else element for element in value]
+        return [_cut_arrays(element, parts, cut) if type(element) is dict else element for element in value]
     if type(value) is not dict or parts[0] not in value:
         return value
     made = dict(value)
-    inner = _cut(value[parts[0]], parts[1:], cut)
+    inner = _cut_arrays(value[parts[0]], parts[1:], cut)
     if inner is MISSING:
         del made[parts[0]]
     else:
@@ -215,8 +215,8 @@ def _first_matching(path: str, operand: Any, collation: TextKey | None) -> Cut:
         if type(value) is not list:
             return MISSING
         spend_value(value)
-        found = [element for element in value if matches({"element": [element]})]
-        return found[:1] if found else MISSING
+        matching = [element for element in value if matches({"element": [element]})]
+        return matching[:1] if matching else MISSING
 
     return cut
 

@@ -79,14 +79,14 @@ class RecentChanges:
         since = self._since
         if since is None or since > position or not held or held[-1].seq < head:
             return None
-        found: list[Change] = []
+        changes: list[Change] = []
         for change in reversed(held):
             if change.seq <= position:
                 break
             if change.seq <= head:
-                found.append(change)
-        found.reverse()
-        return found
+                changes.append(change)
+        changes.reverse()
+        return changes
 
 
 def size_of(change: Change) -> int:

@@ -22,7 +22,7 @@ from reactdb.session import Session
 from reactdb.store.positions import NamedPosition, find_position, remove_expired, write_position
 from reactdb.store.transaction import WriteTransaction
 
-__all__ = ["SESSION_MINUTES", "Remembered", "Retries", "RetryableWrite", "recall"]
+__all__ = ["SESSION_MINUTES", "Retries", "RetryRecord", "RetryableWrite", "recall"]
 
 KIND: Final = "mongodb.retry"
 SESSION_MINUTES: Final = 30
@@ -34,7 +34,7 @@ MOST_BYTES: Final = 64 * 1024
 SWEEP_MS: Final = 60_000
 
 
-class Remembered(NamedTuple):
+class RetryRecord(NamedTuple):
     """The last write of a session.
 
     Attributes:
@@ -108,11 +108,11 @@ class RetryableWrite(NamedTuple):
         self.owner.sweep(transaction)
 
 
-def recall(session: Session, key: bytes) -> Remembered | None:
+def recall(session: Session, key: bytes) -> RetryRecord | None:
     """The last write of a driver's session, by its id; None if it is unknown, or too long ago."""
     with session.read() as snapshot:
         row = find_position(snapshot.connection, KIND, key.hex())
     if row is None or row.position is None or row.leased is None or row.leased < time.time() * 1_000:
         return None
     answer = decode(row.value) if row.value else None
-    return Remembered(row.position, answer, is_lost=row.attempts > 0)
+    return RetryRecord(row.position, answer, is_lost=row.attempts > 0)

@@ -23,10 +23,10 @@ from typing import Any, Final, NamedTuple
 
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE, Change
 from reactdb.dialects.mongodb.entries import id_shown, is_spelled
-from reactdb.dialects.mongodb.field_names import stored_name
-from reactdb.dialects.mongodb.index_keys import FieldBound, found_keys, value_bytes
+from reactdb.dialects.mongodb.field_names import parse_name
+from reactdb.dialects.mongodb.index_keys import FieldBound, index_keys_of, value_bytes
 from reactdb.dialects.mongodb.names import MongoNamespace
-from reactdb.dialects.mongodb.planning import MOST_POINTS, Demand, bounds_of, points_of
+from reactdb.dialects.mongodb.query_plan import MOST_POINTS, Demand, bounds_of, points_of
 from reactdb.dialects.mongodb.stream_options import StreamOptions
 from reactdb.dialects.mongodb.values import native_value
 from reactdb.feeds.views.base import OneValue, Route, ValueRange
@@ -89,7 +89,7 @@ class EventAxis(Value):
             document, path = change.new or change.new_val, self.path
         if document is None:
             return ()
-        return [one.data for one in found_keys(document, {"paths": (path,)})]
+        return [one.data for one in index_keys_of(document, {"paths": (path,)})]
 
 
 class EventLookup(NamedTuple):
@@ -112,7 +112,7 @@ class EventLookup(NamedTuple):
             return [ValueRange(table_id, axis, *self.bound)]
         return [OneValue(table_id, axis, point) for point in self.points]
 
-    def found(self, by_value: Mapping[bytes, Sequence[Change]]) -> list[Change]:
+    def find_changes(self, by_value: Mapping[bytes, Sequence[Change]]) -> list[Change]:
         """The changes with these values, out of changes by value; some perhaps twice."""
         if self.bound is None:
             return [change for point in self.points for change in by_value.get(point, ())]
@@ -186,17 +186,17 @@ Cost = tuple[bool, bool, int]
 
 def _lookups(demand: Demand, has_collation: bool) -> tuple[Cost, tuple[EventLookup, ...]] | None:
     """The cheapest lookups that find all events of a demand."""
-    found = []
+    choices = []
     for path, own in demand.conditions.items():
         lookups = _lookups_on(path, own, demand, has_collation)
         if lookups:
-            found.append((_cost(lookups), lookups))
+            choices.append((_cost(lookups), lookups))
     for choice in demand.choices:
         parts = [_lookups(one, has_collation) for one in demand.branches(choice)]
         together = tuple({lookup: None for part in parts if part is not None for lookup in part[1]})
         if None not in parts and sum(len(one.points) for one in together) <= MOST_POINTS:
-            found.append((_cost(together), together))
-    return min(found, key=itemgetter(0), default=None)
+            choices.append((_cost(together), together))
+    return min(choices, key=itemgetter(0), default=None)
 
 
 def _cost(lookups: Sequence[EventLookup]) -> Cost:
@@ -221,14 +221,16 @@ def _lookups_on(
     lookup = EventLookup(axis, tuple({value_bytes(native_value(one)) for one in points}))
     if None in points and path.startswith(f"{DOCUMENT}."):
         # An event without its document has no such field.
-        asked = points_of(demand.conditions.get(OPERATION, ()), has_collation)
-        without = [value_bytes(name) for name in (UPDATED, DELETED) if asked is None or name in asked]
+        operations = points_of(demand.conditions.get(OPERATION, ()), has_collation)
+        without = [
+            value_bytes(name) for name in (UPDATED, DELETED) if operations is None or name in operations
+        ]
         return (lookup, EventLookup(EventAxis(OPERATION), tuple(without))) if without else (lookup,)
     return (lookup,)
 
 
 def _axis(path: str) -> EventAxis | None:
-    field, *parts = stored_name(path).split(".")
+    field, *parts = parse_name(path).split(".")
     if field == OPERATION and not parts:
         return EventAxis(OPERATION)
     if field in (KEY, DOCUMENT) and parts[:1] == [_ID]:

@@ -1,7 +1,7 @@
 """Rules: the requirements of a collection's options on its documents, for all writers.
 
     validator, validationLevel, validationAction      a document has to match a query, or `$jsonSchema`
-    capped, size, max                                 the oldest documents go (`capped`)
+    capped, size, max                                 the oldest documents go (`capped_collections`)
 
 A table with such options has the write hook RULES. So the rules apply to every write of every process and dialect; if a validator
 refuses it, that is code 121 with `errInfo`. A process without the `mongodb` extra cannot write such a table.
@@ -17,24 +17,24 @@ from typing import Any, Final, NamedTuple
 
 from bson.timestamp import Timestamp
 
-from reactdb.dialects.mongodb.capped import Cap, derive_place
+from reactdb.dialects.mongodb.capped_collections import Cap, derive_place
 from reactdb.dialects.mongodb.clock import mentions_cluster_time
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.explaining import details
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS, RULES, record_of, row_key
 from reactdb.dialects.mongodb.tokens import INCREMENTS
+from reactdb.dialects.mongodb.validation_error import details
 from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.hooks import Derived, Draft, register_hook
 
-__all__ = ["Asked", "Rules", "asked_of", "rules_of"]
+__all__ = ["RuleOptions", "Rules", "rules_of", "write_options"]
 
 Document = dict[str, Any]
 
 
-class Asked(NamedTuple):
+class RuleOptions(NamedTuple):
     """The dialect's options of a write.
 
     Attributes:
@@ -46,9 +46,9 @@ class Asked(NamedTuple):
     bypasses: bool = False
 
 
-def asked_of(table: TableInfo, meta: bytes | None, *, bypasses: bool) -> Asked | None:
+def write_options(table: TableInfo, meta: bytes | None, *, bypasses: bool) -> RuleOptions | None:
     """The options of a table's write; None if the table has no rules."""
-    return Asked(meta, bypasses) if table.hook == RULES else None
+    return RuleOptions(meta, bypasses) if table.hook == RULES else None
 
 
 class Rules:
@@ -105,7 +105,7 @@ def _rules_in(body: bytes) -> Rules:
 
 
 def rules_of(catalogue: Catalogue, table: TableInfo, stored: Any) -> Rules | None:
-    """The rules of a collection; None without rules. `stored`: a function from a table and a key to the row."""
+    """The rules of a collection; None without rules. `read_document`: a function from a table and a key to the row."""
     rows = catalogue.live.get(COLLECTIONS)
     if table.hook != RULES or rows is None:
         return None
@@ -115,18 +115,18 @@ def rules_of(catalogue: Catalogue, table: TableInfo, stored: Any) -> Rules | Non
 
 def keep_rules(draft: Draft) -> Derived:
     """The write hook."""
-    asked: Asked = draft.asked if type(draft.asked) is Asked else _NOTHING
-    body = draft.stored(draft.beside(COLLECTIONS), row_key(draft.table.id))
+    options: RuleOptions = draft.asked if type(draft.asked) is RuleOptions else _NOTHING
+    body = draft.read_document(draft.beside(COLLECTIONS), row_key(draft.table.id))
     if body is None:
-        return Derived(asked.meta)
+        return Derived(options.meta)
     rules = _rules_in(body)
-    if draft.new_bytes is not None and not asked.bypasses:
+    if draft.new_bytes is not None and not options.bypasses:
         rules.check(draft.table, draft.new_bytes, draft.old_bytes, draft.time)
     if rules.cap is None:
-        return Derived(asked.meta)
-    return derive_place(draft, rules.cap, asked.meta)
+        return Derived(options.meta)
+    return derive_place(draft, rules.cap, options.meta)
 
 
-_NOTHING: Final = Asked()
+_NOTHING: Final = RuleOptions()
 
 register_hook(RULES, keep_rules)

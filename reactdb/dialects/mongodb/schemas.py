@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from reactdb.budget import spend_value
+from reactdb.dialects.mongodb.bson_order import is_nan, number_of, sort_key, type_name
 from reactdb.dialects.mongodb.conditions import comparison, has_type, matches_pattern
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import NUMBERS, as_decimal, decimal128, remainder, whole
-from reactdb.dialects.mongodb.ordering import is_nan, number_of, sort_key, type_name
 
 __all__ = ["compile_schema"]
 
@@ -56,7 +56,7 @@ def compile_schema(schema: Any, depth: int = 0) -> Test:
             tests.append(make(name, operand, schema, depth + 1))
         elif name in ("title", "description"):
             if type(operand) is not str:
-                raise _refused(name, "a string")
+                raise _schema_error(name, "a string")
         elif name in _NOT_HERE:
             raise MongoError(9, f"$jsonSchema keyword '{name}' is not currently supported")
         elif name not in _READ_WITH_OTHERS:
@@ -68,7 +68,7 @@ def compile_schema(schema: Any, depth: int = 0) -> Test:
     return lambda value: all(test(value) for test in tests)
 
 
-def _refused(name: str, wanted: str) -> MongoError:
+def _schema_error(name: str, wanted: str) -> MongoError:
     return MongoError(14, f"$jsonSchema keyword '{name}' must be {wanted}")
 
 
@@ -96,7 +96,7 @@ _OBJECTS: Final[frozenset[type]] = frozenset({dict})
 def _type(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Test:
     wanted = operand if type(operand) is list else [operand]
     if not wanted or any(type(one) is not str for one in wanted):
-        raise _refused(name, "a string or an array of strings")
+        raise _schema_error(name, "a string or an array of strings")
     for one in wanted:
         if one == "integer":
             raise MongoError(9, "$jsonSchema type 'integer' is not currently supported.")
@@ -107,24 +107,24 @@ def _type(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Tes
 
 def _enum(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Test:
     if type(operand) is not list or not operand:
-        raise _refused(name, "a non-empty array")
+        raise _schema_error(name, "a non-empty array")
     keys = {sort_key(one) for one in operand}
     return lambda value: sort_key(value) in keys
 
 
 def _bound(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Test:
     if type(operand) not in NUMBERS:
-        raise _refused(name, "a number")
+        raise _schema_error(name, "a number")
     exclusive = schema.get("exclusiveMinimum" if name == "minimum" else "exclusiveMaximum", False)
     if type(exclusive) is not bool:
-        raise _refused(f"exclusive{name.capitalize()}", "a boolean")
+        raise _schema_error(f"exclusive{name.capitalize()}", "a boolean")
     operator = ("$gt" if exclusive else "$gte") if name == "minimum" else ("$lt" if exclusive else "$lte")
     return _only_of(NUMBERS, comparison(operator, operand))
 
 
 def _multiple_of(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Test:
     if type(operand) not in NUMBERS:
-        raise _refused(name, "a number")
+        raise _schema_error(name, "a number")
     if not number_of(operand) or is_nan(operand) or number_of(operand) < 0:  # type: ignore[operator]
         raise MongoError(9, f"$jsonSchema keyword '{name}' must have a positive value")
     # In decimals, where 0.3 is a multiple of 0.1.
@@ -148,13 +148,13 @@ def _length(kinds: frozenset[type], is_least: bool) -> Callable[..., Test]:
 
 def _pattern(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Test:
     if type(operand) is not str:
-        raise _refused(name, "a string")
+        raise _schema_error(name, "a string")
     return _only_of(_TEXTS, matches_pattern(operand))
 
 
 def _unique(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Test:
     if type(operand) is not bool:
-        raise _refused(name, "a boolean")
+        raise _schema_error(name, "a boolean")
     return _only_of(_ARRAYS, lambda value: not operand or len(set(map(sort_key, value))) == len(value))
 
 
@@ -177,13 +177,13 @@ def _additional(schema: Mapping[str, Any], name: str, depth: int) -> Test:
     if type(operand) is bool:
         return lambda value: operand
     if not isinstance(operand, Mapping):
-        raise _refused(name, "a boolean or an object")
+        raise _schema_error(name, "a boolean or an object")
     return compile_schema(operand, depth)
 
 
 def _required(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Test:
     if type(operand) is not list or any(type(one) is not str for one in operand):
-        raise _refused(name, "an array of strings")
+        raise _schema_error(name, "an array of strings")
     if not operand:
         raise MongoError(9, "$jsonSchema keyword 'required' cannot be an empty array")
     if len(set(operand)) < len(operand):
@@ -196,7 +196,7 @@ def _properties(name: str, operand: Any, schema: Mapping[str, Any], depth: int) 
     patterns = schema.get("patternProperties", {})
     for keyword, given in ((name, operand), ("patternProperties", patterns)):
         if not isinstance(given, Mapping):
-            raise _refused(keyword, "an object")
+            raise _schema_error(keyword, "an object")
     known = {field: compile_schema(inner, depth) for field, inner in operand.items()}
     by_pattern = [(_name_test(pattern), compile_schema(inner, depth)) for pattern, inner in patterns.items()]
     others = _additional(schema, "additionalProperties", depth)
@@ -221,7 +221,7 @@ def _name_test(pattern: str) -> Test:
 
 def _dependencies(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Test:
     if not isinstance(operand, Mapping):
-        raise _refused(name, "an object")
+        raise _schema_error(name, "an object")
     tests = {
         field: _required("required", needed, schema, depth)
         if type(needed) is list
@@ -235,7 +235,7 @@ def _dependencies(name: str, operand: Any, schema: Mapping[str, Any], depth: int
 
 def _several(name: str, operand: Any, schema: Mapping[str, Any], depth: int) -> Test:
     if type(operand) is not list or not operand:
-        raise _refused(name, f"a non-empty array of objects, not {type_name(operand)}")
+        raise _schema_error(name, f"a non-empty array of objects, not {type_name(operand)}")
     tests = [compile_schema(one, depth) for one in operand]
     if name == "allOf":
         return lambda value: all(test(value) for test in tests)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from reactdb.change import CATALOGUE, TABLE_RENAME
 from reactdb.dialects.mongodb.names import INTERNAL, MongoNamespace, Names
-from reactdb.store.log import changes_of, read
+from reactdb.store.log import make_changes, read
 from reactdb.store.snapshot import Snapshot
 
 TableNames = dict[int, str]
@@ -62,18 +62,18 @@ class StreamScope(NamedTuple):
 
 def names_at(snapshot: Snapshot, seq: int) -> TableNames:
     """The names of the tables as of a seq. The log must be readable from there."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     if seq < snapshot.seq:
         entries, _ = read(
             snapshot.connection, snapshot.catalogue, seq, snapshot.seq, table_ids=(CATALOGUE,), limit=-1
         )
-        for change in changes_of(entries, snapshot.catalogue):
-            said = change.catalogue
-            if said is not None and change.kind_code == TABLE_RENAME:
+        for change in make_changes(entries, snapshot.catalogue):
+            fields = change.catalogue
+            if fields is not None and change.kind_code == TABLE_RENAME:
                 # The first rename after the seq has the old name.
-                found.setdefault(said["table_id"], said["table"])
+                names.setdefault(fields["table_id"], fields["table"])
     return {
-        info.id: found.get(info.id, info.name)
+        info.id: names.get(info.id, info.name)
         for info in snapshot.catalogue.by_id.values()
         if info.owner is None and info.created <= seq and (info.dropped is None or seq < info.dropped)
     }

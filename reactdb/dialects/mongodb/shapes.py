@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reactdb.budget import spend, spend_value
+from reactdb.dialects.mongodb.bson_order import MISSING, is_text, sort_key, type_name
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate, Scope
-from reactdb.dialects.mongodb.expressions.compiling import OPERATORS, compiled
+from reactdb.dialects.mongodb.expressions.compile import OPERATORS, compile_value
 from reactdb.dialects.mongodb.numeric import NUMBERS
-from reactdb.dialects.mongodb.ordering import MISSING, is_text, sort_key, type_name
 
 __all__ = ["FieldTree", "Reshape", "additions", "exclusion", "field_path", "projection"]
 
@@ -53,10 +53,10 @@ class FieldTree:
         node = self
         *above, last = parts
         for name in above:
-            if node.says(name):
+            if node.has_rule(name):
                 raise MongoError(codes[0], f"Path collision at {'.'.join(parts)}: '{name}' is there, too")
             node = node.inner.setdefault(name, FieldTree())
-        if node.says(last):
+        if node.has_rule(last):
             raise MongoError(
                 code_twice or codes[0], f"Path collision at {'.'.join(parts)}: it is there twice"
             )
@@ -64,7 +64,7 @@ class FieldTree:
             raise MongoError(codes[1], f"Path collision at {'.'.join(parts)}: a part of it is there, too")
         return node, last
 
-    def says(self, name: str) -> bool:
+    def has_rule(self, name: str) -> bool:
         """Whether there is a rule for exactly this field."""
         return name in self.kept or name in self.left_out or name in self.computed
 
@@ -76,7 +76,7 @@ class FieldTree:
 
     # --- Application of a shape ---
 
-    def including(self, document: dict[str, Any]) -> dict[str, Any]:
+    def include_fields(self, document: dict[str, Any]) -> dict[str, Any]:
         """The kept fields."""
         kept, inner = self.kept, self.inner
         spend_value(document)
@@ -87,43 +87,43 @@ class FieldTree:
             if name in kept:
                 result[name] = value
             elif name in inner:
-                part = inner[name].included(value)
+                part = inner[name].include_value(value)
                 if part is not MISSING:
                     result[name] = part
         return result
 
-    def included(self, value: Any) -> Any:
+    def include_value(self, value: Any) -> Any:
         """The kept part of a value; MISSING for a scalar, unless a computed field takes its place."""
         if isinstance(value, dict):
-            return self.including(value)
+            return self.include_fields(value)
         if isinstance(value, list):
             spend_value(value)
-            parts = (self.included(element) for element in value)
+            parts = (self.include_value(element) for element in value)
             return [part for part in parts if part is not MISSING]
         return value if self.has_computed else MISSING
 
-    def excluding(self, document: dict[str, Any]) -> dict[str, Any]:
+    def exclude_fields(self, document: dict[str, Any]) -> dict[str, Any]:
         """The document without the excluded fields."""
         left_out, inner = self.left_out, self.inner
         spend_value(document)
         result = {}
         for name, value in document.items():
             if name in inner:
-                result[name] = inner[name].excluded(value)
+                result[name] = inner[name].exclude_value(value)
             elif name not in left_out:
                 result[name] = value
         return result
 
-    def excluded(self, value: Any) -> Any:
+    def exclude_value(self, value: Any) -> Any:
         """A value without its excluded fields."""
         if isinstance(value, dict):
-            return self.excluding(value)
+            return self.exclude_fields(value)
         if isinstance(value, list):
             spend_value(value)
-            return [self.excluded(element) for element in value]
+            return [self.exclude_value(element) for element in value]
         return value
 
-    def computing(
+    def compute_fields(
         self, target: dict[str, Any], root: dict[str, Any], variables: dict[str, Any]
     ) -> dict[str, Any]:
         """`target` with the fields computed from `root`. It is changed in place: the caller has made it for this."""
@@ -136,15 +136,15 @@ class FieldTree:
                 target[name] = value
         for name, node in self.inner.items():
             if node.has_computed:
-                target[name] = node.computed_in(target.get(name, MISSING), root, variables)
+                target[name] = node.compute_value(target.get(name, MISSING), root, variables)
         return target
 
-    def computed_in(self, value: Any, root: dict[str, Any], variables: dict[str, Any]) -> Any:
+    def compute_value(self, value: Any, root: dict[str, Any], variables: dict[str, Any]) -> Any:
         """A value with its computed fields; a scalar becomes a document of them."""
         if isinstance(value, list):
             spend_value(value)
-            return [self.computed_in(element, root, variables) for element in value]
-        return self.computing(dict(value) if isinstance(value, dict) else {}, root, variables)
+            return [self.compute_value(element, root, variables) for element in value]
+        return self.compute_fields(dict(value) if isinstance(value, dict) else {}, root, variables)
 
 
 # --- Reading a shape ---
@@ -236,7 +236,7 @@ class _ProjectionReader:
             raise MongoError(code, f"Cannot compute {path} in exclusion projection")
         if _is_operator(value) and len(value) == 1 and next(iter(value)) not in OPERATORS:
             raise MongoError(31325, f"Unknown expression {next(iter(value))}")
-        evaluate = compiled(value, self.scope)
+        evaluate = compile_value(value, self.scope)
         node, name = self.shape.place(parts, (31249, 31250))
         node.computed[name] = evaluate
         self.first_kept = path
@@ -258,12 +258,14 @@ def projection(spec: Mapping[str, Any], scope: Scope) -> Reshape:
     if reader.first_kept is None and not (reader.keeps_id is True and reader.first_left_out is None):
         if reader.keeps_id is True:
             shape.kept.discard("_id")
-        return lambda document, _variables: shape.excluding(document)
+        return lambda document, _variables: shape.exclude_fields(document)
     if reader.keeps_id is None and "_id" not in shape.inner and "_id" not in shape.computed:
         shape.kept.add("_id")
     if not shape.has_computed:
-        return lambda document, _variables: shape.including(document)
-    return lambda document, variables: shape.computing(shape.including(document), document, variables)
+        return lambda document, _variables: shape.include_fields(document)
+    return lambda document, variables: shape.compute_fields(
+        shape.include_fields(document), document, variables
+    )
 
 
 def additions(spec: Mapping[str, Any], scope: Scope) -> Reshape:
@@ -275,7 +277,7 @@ def additions(spec: Mapping[str, Any], scope: Scope) -> Reshape:
     shape = FieldTree()
     _read_additions(spec, (), shape, scope)
     shape.finish()
-    return lambda document, variables: shape.computing(dict(document), document, variables)
+    return lambda document, variables: shape.compute_fields(dict(document), document, variables)
 
 
 def _read_additions(spec: Mapping[str, Any], prefix: tuple[str, ...], shape: FieldTree, scope: Scope) -> None:
@@ -287,7 +289,7 @@ def _read_additions(spec: Mapping[str, Any], prefix: tuple[str, ...], shape: Fie
             _read_additions(value, parts, shape, scope)
         else:
             node, name = shape.place(parts, (40176, 40176))
-            node.computed[name] = compiled(value, scope)
+            node.computed[name] = compile_value(value, scope)
 
 
 def exclusion(paths: list[str]) -> Reshape:
@@ -300,4 +302,4 @@ def exclusion(paths: list[str]) -> Reshape:
     for path in paths:
         node, name = shape.place(field_path(path), (31249, 31250), code_twice=31250)
         node.left_out.add(name)
-    return lambda document, _variables: shape.excluding(document)
+    return lambda document, _variables: shape.exclude_fields(document)

@@ -36,14 +36,14 @@ def depends_on(match: Mapping[str, Any], fields: Collection[str]) -> bool:
     """Whether one of these fields of a document may decide if it matches."""
     for name, operand in match.items():
         if name in ("$and", "$or", "$nor"):
-            found = any(depends_on(part, fields) for part in operand)
+            depends = any(depends_on(part, fields) for part in operand)
         elif name == "$expr":
-            found = _uses(operand, fields)
+            depends = _uses(operand, fields)
         elif name.startswith("$"):
-            found = name not in _OF_NOTHING
+            depends = name not in _OF_NOTHING
         else:
-            found = name.partition(".")[0] in fields
-        if found:
+            depends = name.partition(".")[0] in fields
+        if depends:
             return True
     return False
 

@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 from bson.timestamp import Timestamp
 
 from reactdb.dialects.mongodb import tokens
+from reactdb.dialects.mongodb.bson_order import type_name
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import INTERNAL, MongoNamespace
-from reactdb.dialects.mongodb.ordering import type_name
 from reactdb.dialects.mongodb.scopes import StreamScope
 from reactdb.dialects.mongodb.tokens import Token
 
@@ -60,21 +60,21 @@ class StreamOptions(NamedTuple):
         return before if self.full_document == "default" else (*before, POST_IMAGE)
 
 
-def check_options(said: Any, scope: StreamScope) -> StreamOptions:
+def check_options(given: Any, scope: StreamScope) -> StreamOptions:
     """The value of `$changeStream` as options, of a stream of this scope.
 
     Raises:
         MongoError: Whichever of the codes of change streams it deserves.
     """
-    if not isinstance(said, Mapping):
+    if not isinstance(given, Mapping):
         raise MongoError(
-            6188500, f"the $changeStream stage must be specified as an object, not {type_name(said)}"
+            6188500, f"the $changeStream stage must be specified as an object, not {type_name(given)}"
         )
-    found: dict[str, Any] = {}
-    for name, value in said.items():
-        found[name] = _checked(name, value)
-    _check_scope(scope, is_of_cluster=bool(found.get("allChangesForCluster")))
-    resume, start, at = (found.get(name) for name in ("resumeAfter", "startAfter", "startAtOperationTime"))
+    options: dict[str, Any] = {}
+    for name, value in given.items():
+        options[name] = _check_option(name, value)
+    _check_scope(scope, is_of_cluster=bool(options.get("allChangesForCluster")))
+    resume, start, at = (options.get(name) for name in ("resumeAfter", "startAfter", "startAtOperationTime"))
     if resume is not None and start is not None:
         raise MongoError(50865, "Do not specify both 'resumeAfter' and 'startAfter' in a $changeStream stage")
     if at is not None and (resume is not None or start is not None):
@@ -86,16 +86,16 @@ def check_options(said: Any, scope: StreamScope) -> StreamOptions:
     if after is not None:
         _check_token(after, scope, is_start_after=start is not None)
     return StreamOptions(
-        found.get(POST_IMAGE) or "default",
-        found.get(PRE_IMAGE) or "off",
+        options.get(POST_IMAGE) or "default",
+        options.get(PRE_IMAGE) or "off",
         after,
         start is not None,
         at,
-        bool(found.get("showExpandedEvents")),
+        bool(options.get("showExpandedEvents")),
     )
 
 
-def _checked(name: str, value: Any) -> Any:
+def _check_option(name: str, value: Any) -> Any:
     if name in _BOOLEANS or name in _PASSED_OVER:
         if not isinstance(value, bool):
             raise _wrong_type(name, value, "bool")

@@ -134,27 +134,27 @@ class StreamPipeline:
         if not self._steps:
             return event
         token = event["_id"]
-        found = event
+        document = event
         for step in self._steps:
-            following = step(found)
+            following = step(document)
             if following is None:
                 return None
-            found = following
-        if "_id" not in found or not _is_same(found["_id"], token):
-            kind, why = (MongoError, "") if "_id" in found else (TokenMissing, f"{MISSING_TOKEN} ")
+            document = following
+        if "_id" not in document or not _is_same(document["_id"], token):
+            kind, why = (MongoError, "") if "_id" in document else (TokenMissing, f"{MISSING_TOKEN} ")
             raise kind(
                 280,
                 f"{why}Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. "
                 "Modifying the _id field of an event makes it impossible to resume the stream from that point. Only "
                 "transformations that retain the unmodified _id field are allowed. "
-                f"Expected: {token} but found: {found.get('_id', 'nothing')}",
+                f"Expected: {token} but found: {document.get('_id', 'nothing')}",
             )
-        return found
+        return document
 
 
-def _is_same(found: Any, token: Any) -> bool:
+def _is_same(value: Any, token: Any) -> bool:
     # In the order of its fields, too.
-    return found is token or (isinstance(found, Mapping) and bson.encode(found) == bson.encode(token))
+    return value is token or (isinstance(value, Mapping) and bson.encode(value) == bson.encode(token))
 
 
 def _step(stage: Mapping[str, Any], setting: Setting) -> Step:
@@ -168,14 +168,14 @@ def _early_tests(
     matches: Sequence[Mapping[str, Any]], missing: Collection[str], setting: Setting
 ) -> list[EarlyTest]:
     """The conditions that can be tested while these images are missing."""
-    found: list[EarlyTest] = []
+    tests: list[EarlyTest] = []
     is_in_turn = True
     for condition in (one for match in matches for one in conjuncts(match)):
         if depends_on(condition, missing):
             is_in_turn = False
         else:
-            found.append(EarlyTest(_step({"$match": condition}, setting), is_in_turn))
-    return found
+            tests.append(EarlyTest(_step({"$match": condition}, setting), is_in_turn))
+    return tests
 
 
 def _check(stages: Sequence[Any]) -> None:
@@ -184,15 +184,17 @@ def _check(stages: Sequence[Any]) -> None:
             raise MongoError(14, "Each element of the 'pipeline' array must be an object")
         if len(stage) != 1:
             raise MongoError(40323, "A pipeline stage specification object must contain exactly one field.")
-        ((name, said),) = stage.items()
+        ((name, operand),) = stage.items()
         if name == CHANGE_STREAM:
             raise MongoError(40602, "$changeStream is only valid as the first stage in a pipeline")
         if name == SPLIT:
             if place != len(stages) - 1:
                 raise MongoError(7182802, f"{SPLIT} must be the last stage in the pipeline")
-            if said != {} or not isinstance(said, Mapping):
+            if operand != {} or not isinstance(operand, Mapping):
                 raise MongoError(7182800, f"{SPLIT} stage specification must be an empty object")
-        elif name not in ALLOWED or (name == "$fill" and isinstance(said, Mapping) and "sortBy" in said):
+        elif name not in ALLOWED or (
+            name == "$fill" and isinstance(operand, Mapping) and "sortBy" in operand
+        ):
             if name not in KNOWN_STAGES and name not in ELSEWHERE:
                 raise MongoError(40324, f"Unrecognized pipeline stage name: '{name}'")
             raise MongoError(20, f"{name} is not permitted in a $changeStream pipeline")

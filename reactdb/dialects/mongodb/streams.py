@@ -10,7 +10,7 @@ can overflow, and a stream that is reopened with any of its tokens continues exa
 the commit that woke it, the changes come from memory (`recent`).
 
 If the `$match` selects by values (`routing`), a stream evaluates only the changes with these values: it looks them up in the
-pages of the log. While it waits (`waking`), it skips all changes before the first one that woke it.
+pages of the log. While it waits (`stream_waiters`), it skips all changes before the first one that woke it.
 
 Rule of this file: the position advances with the delivered events, and a token never covers more than the stream has read.
 """
@@ -30,22 +30,22 @@ import bson
 from reactdb.change import CATALOGUE, UPDATE, Change
 from reactdb.dialects.mongodb import points
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.events import StreamEvent, StreamReading
+from reactdb.dialects.mongodb.events import EventBuilder, StreamEvent
 from reactdb.dialects.mongodb.images import with_image
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS, DATABASES, Namespaces
 from reactdb.dialects.mongodb.pages import LogPage, LogPages
 from reactdb.dialects.mongodb.recent import LateSnapshot
 from reactdb.dialects.mongodb.routing import EVERYTHING, interest_of
 from reactdb.dialects.mongodb.scopes import StreamScope, names_at
-from reactdb.dialects.mongodb.splitting import fragments
+from reactdb.dialects.mongodb.split_events import fragments
 from reactdb.dialects.mongodb.stream_options import StreamOptions, check_options
 from reactdb.dialects.mongodb.stream_stages import CHANGE_STREAM, StreamPipeline
+from reactdb.dialects.mongodb.stream_waiters import StreamWakers, TableWait
 from reactdb.dialects.mongodb.tokens import Token, TokenOrigin, mark
 from reactdb.dialects.mongodb.variables import values_of
-from reactdb.dialects.mongodb.waking import StreamWakers, TableWait
 from reactdb.errors import HistoryLost
 from reactdb.feeds.views.base import Route
-from reactdb.store.log import changes_of, read
+from reactdb.store.log import make_changes, read
 from reactdb.store.snapshot import Snapshot
 
 Document = dict[str, Any]
@@ -73,7 +73,7 @@ class StreamBatch(NamedTuple):
     is_closed: bool
 
 
-class _Told(NamedTuple):
+class _QueuedEvent(NamedTuple):
     """An event before its delivery.
 
     Attributes:
@@ -112,7 +112,7 @@ class ChangeStreams:
         """Let the next batches of any streams fail, each with one of these errors: for tests of readers."""
         self._faults.extend(errors)
 
-    def strike(self) -> None:
+    def raise_failure(self) -> None:
         """Raise the next error of `fail`."""
         if not self._faults:
             return
@@ -142,9 +142,9 @@ class ChangeStreams:
         """
         if not pipeline or CHANGE_STREAM not in pipeline[0]:
             raise MongoError(40602, "$changeStream is only valid as the first stage in a pipeline")
-        said = pipeline[0][CHANGE_STREAM]
-        options = check_options(said, scope)
-        if said.get("allChangesForCluster"):
+        given = pipeline[0][CHANGE_STREAM]
+        options = check_options(given, scope)
+        if given.get("allChangesForCluster"):
             scope = StreamScope(None)
         place = scope.namespace
         if place is not None and place.coll is not None and self.spaces.view(place) is not None:
@@ -187,7 +187,7 @@ class LogStream:
         self._page_read = LogPage((), (), 0, None)
         # The version of the catalogue as of the position, if known.
         self._version: int | None = None
-        self._ready: deque[_Told] = deque()
+        self._ready: deque[_QueuedEvent] = deque()
         self._error: Exception | None = None
         # The resume token, until its event is read.
         self._sought: Token | None = None
@@ -213,7 +213,7 @@ class LogStream:
             self._token: Token = self._point
             self._given: Document = (options.after or self._point).document()
             self._given_seq = self._position
-            self._reading = StreamReading(
+            self._reading = EventBuilder(
                 scope,
                 owner.spaces.names,
                 names_at(snapshot, self._position),
@@ -269,7 +269,7 @@ class LogStream:
                 return StreamBatch([], self._given, self.is_closed)
             events: list[Document] = []
             try:
-                self._owner.strike()
+                self._owner.raise_failure()
                 # Closing the file wakes the stream and may not be complete at this read, and there is no second wake-up.
                 self._owner.spaces.session.check_open()
                 ended = False
@@ -314,28 +314,28 @@ class LogStream:
         while most is None or len(events) < most:
             while not self._ready:
                 if self._changes:
-                    self._take_in(self._changes.popleft(), snapshot)
+                    self._handle_changes(self._changes.popleft(), snapshot)
                 elif pages == MOST_PAGES and self._position < head:
                     # A waiting reader must come back at once.
-                    self.tell()
+                    self.notify()
                     return False
                 elif not self._read(snapshot, head):
                     self._has_read_all(snapshot)
                     return False
                 else:
                     pages += 1
-            told = self._ready[0]
-            if told.document is not None and left is not None:
-                size = _size(told, left, is_first=not events)
+            item = self._ready[0]
+            if item.document is not None and left is not None:
+                size = _size(item, left, is_first=not events)
                 if size > left and events:
                     return False
                 left -= size
             self._ready.popleft()
-            self._given = told.token
-            if told.document is not None:
-                self._given_seq = told.seq
-                events.append(told.document)
-            if told.ends:
+            self._given = item.token
+            if item.document is not None:
+                self._given_seq = item.seq
+                events.append(item.document)
+            if item.ends:
                 return True
         return False
 
@@ -360,7 +360,7 @@ class LogStream:
     def _read(self, snapshot: Snapshot, head: int) -> bool:
         """Read the next page of the log up to its head. Whether there was any."""
         if self._listening is not None and self._sought is None and not self._is_unsure:
-            self._position = self._listening.passed_over(self._position, head)
+            self._position = self._listening.skip_to(self._position, head)
         if head <= self._position:
             return False
         try:
@@ -384,7 +384,7 @@ class LogStream:
         if page.beside:
             self._is_unsure |= any(change.table_id == CATALOGUE for change in page.beside)
         self._page_read = page
-        self._changes.extend(self._interesting(page, snapshot))
+        self._changes.extend(self._select_changes(page, snapshot))
         self._position = page.end
         self._version = snapshot.catalogue.version if page.end == head else None
 
@@ -393,25 +393,25 @@ class LogStream:
         of = self._reading.times_changed, is_seeking
         if self._own[0] != of:
             interest = self.interest
-            found = self.scope.tables(self._owner.spaces.names, self._reading.tables)
+            tables = self.scope.tables(self._owner.spaces.names, self._reading.tables)
             if interest.has_names and not is_seeking:
-                found = [table for table in found if interest.is_in(self._reading.namespace(table))]
-            self._own = of, found
+                tables = [table for table in tables if interest.is_in(self._reading.namespace(table))]
+            self._own = of, tables
         return self._own[1]
 
-    def _interesting(self, page: LogPage, snapshot: Snapshot) -> Sequence[Change]:
+    def _select_changes(self, page: LogPage, snapshot: Snapshot) -> Sequence[Change]:
         """The changes of a page to evaluate: all of them while it looks for its starting point."""
         lookups = self.interest.lookups
         if lookups is None or self._sought is not None:
             return page.changes
-        found: dict[int, Change] = {}
+        changes: dict[int, Change] = {}
         for lookup in lookups:
             by_value, others = page.by_value(lookup.axis, snapshot.catalogue)
-            found |= {change.seq: change for change in (*others, *lookup.found(by_value))}
+            changes |= {change.seq: change for change in (*others, *lookup.find_changes(by_value))}
         if self.options.full_document == "updateLookup" and self.interest.is_of_documents:
             # Their events have the document of now.
-            found |= {change.seq: change for change in page.changes if change.kind_code == UPDATE}
-        return [found[seq] for seq in sorted(found)]
+            changes |= {change.seq: change for change in page.changes if change.kind_code == UPDATE}
+        return [changes[seq] for seq in sorted(changes)]
 
     def _page(self, snapshot: Snapshot, head: int, own: Sequence[int]) -> LogPage:
         since = self._position
@@ -429,19 +429,19 @@ class LogStream:
         beside: list[Change] = []
         for number in numbers:
             entries, _ = read(connection, catalogue, since, head, table_ids=(number,), limit=-1)
-            beside += changes_of(entries, catalogue)
+            beside += make_changes(entries, catalogue)
         beside.sort(key=_seq)
         # A change of the catalogue may change the set of tables: read until there, and then again.
         end = min((change.seq for change in beside if change.table_id == CATALOGUE), default=head)
-        found: list[Change] = []
+        changes: list[Change] = []
         if own:
             entries, end = read(
                 connection, catalogue, since, end, table_ids=own, limit=PAGE, most_bytes=PAGE_BYTES
             )
-            found = list(changes_of(entries, catalogue))
-        found += [change for change in beside if change.seq <= end]
-        found.sort(key=_seq)
-        return LogPage(found, beside, end, self._origin(snapshot, end))
+            changes = list(make_changes(entries, catalogue))
+        changes += [change for change in beside if change.seq <= end]
+        changes.sort(key=_seq)
+        return LogPage(changes, beside, end, self._origin(snapshot, end))
 
     def _origin(self, snapshot: Snapshot, end: int) -> TokenOrigin | None:
         """The origin of all changes from the position to a seq; None if there are several origins."""
@@ -449,7 +449,7 @@ class LogStream:
         first = points.origin_at(self._engine, snapshot, start)
         return first if end == start or first == points.origin_at(self._engine, snapshot, end) else None
 
-    def _take_in(self, change: Change, snapshot: Snapshot) -> None:
+    def _handle_changes(self, change: Change, snapshot: Snapshot) -> None:
         """Make the events of a change."""
         page = self._page_read
         events = page.events.get(change.seq)
@@ -460,11 +460,11 @@ class LogStream:
             if table is not None and table.owner is None:
                 page.events[change.seq] = events
         for event in events:
-            self._tell_of(event, change.seq, snapshot, ends=False)
+            self._queue_event(event, change.seq, snapshot, ends=False)
             if event.invalidates:
-                self._tell_of(event.invalidate(), change.seq, snapshot, ends=True)
+                self._queue_event(event.invalidate(), change.seq, snapshot, ends=True)
 
-    def _tell_of(self, event: StreamEvent, seq: int, snapshot: Snapshot, *, ends: bool) -> None:
+    def _queue_event(self, event: StreamEvent, seq: int, snapshot: Snapshot, *, ends: bool) -> None:
         """Queue an event, if it comes after the starting point of the stream."""
         sought = self._sought
         skipped = 0
@@ -484,7 +484,7 @@ class LogStream:
             # Tokens sort in the order of events, so all later events are after the point as well.
             self._point = None
         self._token = event.token
-        document = self._shown(event, snapshot)
+        document = self._read_document(event, snapshot)
         change = event.change
         size = 0 if change is None else len(change.new_bytes or b"") + len(change.old_bytes or b"")
         bound = BYTES_OF_ONE * size + 4_096
@@ -496,9 +496,9 @@ class LogStream:
         for part in parts[skipped:]:
             # A copy: the caller owns the event and may change it.
             token = event.token.document() if part is None else dict(part["_id"])
-            self._ready.append(_Told(part, token, seq, bound, ends))
+            self._ready.append(_QueuedEvent(part, token, seq, bound, ends))
 
-    def _shown(self, event: StreamEvent, snapshot: Snapshot) -> Document | None:
+    def _read_document(self, event: StreamEvent, snapshot: Snapshot) -> Document | None:
         pipeline = self._pipeline
         for image in self._lookups:
             if not pipeline.takes(event.document(), image):
@@ -542,7 +542,7 @@ class LogStream:
                 routes += interest.routes(table, tables[table].primary_key)
         # Before the old subscription ends, so that no change is missed.
         listening = self._owner.wakers.listen(
-            own, _teller(ref(self)), None if interest.lookups is None else routes
+            own, _notifier(ref(self)), None if interest.lookups is None else routes
         )
         self._listening = listening
         # The subscription holds only a weak reference to the stream.
@@ -553,11 +553,11 @@ class LogStream:
         if before is not None:
             before.end()
             # A table without a subscription may have changed before.
-            self.tell()
+            self.notify()
         if self.is_closed:
             self._stop_listening()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Call the callback of `on_ready`."""
         call = self._on_ready
         if call is not None:
@@ -575,36 +575,36 @@ class LogStream:
         """End it and call a waiting reader. A second call does nothing."""
         self.is_closed = True
         self._stop_listening()
-        self.tell()
+        self.notify()
         self._on_ready = None
 
 
-def _teller(stream: ReferenceType[LogStream]) -> Callable[[], None]:
-    def tell() -> None:
-        found = stream()
-        if found is not None:
-            found.tell()
+def _notifier(stream: ReferenceType[LogStream]) -> Callable[[], None]:
+    def notify() -> None:
+        live = stream()
+        if live is not None:
+            live.notify()
 
-    return tell
+    return notify
 
 
 _seq = attrgetter("seq")
 
 
-def _size(told: _Told, left: int, *, is_first: bool) -> int:
+def _size(item: _QueuedEvent, left: int, *, is_first: bool) -> int:
     """The bytes of an event, or where they surely fit, a bound of them.
 
     Raises:
         MongoError: 10334.
     """
-    if told.size <= left // 4 and told.size < MAX_EVENT_BYTES // 4:
-        return told.size
-    assert told.document is not None
-    size = len(bson.encode(told.document))
+    if item.size <= left // 4 and item.size < MAX_EVENT_BYTES // 4:
+        return item.size
+    assert item.document is not None
+    size = len(bson.encode(item.document))
     if size > MAX_EVENT_BYTES:
         raise MongoError(
             10334,
             f"BSONObj size: {size} is invalid. Size must be between 0 and {MAX_EVENT_BYTES} (16MB). "
-            f"First element: _id: {told.token}",
+            f"First element: _id: {item.token}",
         )
     return size

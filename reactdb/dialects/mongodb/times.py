@@ -23,8 +23,8 @@ EPOCH: Final = datetime(1970, 1, 1)
 
 def now() -> datetime:
     """The time, as a BSON date has it: in whole milliseconds."""
-    found = datetime.now(UTC).replace(tzinfo=None)
-    return found.replace(microsecond=found.microsecond // 1_000 * 1_000)
+    time = datetime.now(UTC).replace(tzinfo=None)
+    return time.replace(microsecond=time.microsecond // 1_000 * 1_000)
 
 
 def is_date(value: Any) -> bool:

@@ -147,8 +147,10 @@ def _read(data: bytes) -> Token:
         raise _too_short()
     if rest not in (b"", bytes((_END,))):
         raise _not_a_token()
-    found = TokenOrigin(origin[:16], origin[16:])
-    return Token(seconds, increment, kind == _EVENT, step, part, bool(is_invalidate), fragment, uuid, found)
+    token_origin = TokenOrigin(origin[:16], origin[16:])
+    return Token(
+        seconds, increment, kind == _EVENT, step, part, bool(is_invalidate), fragment, uuid, token_origin
+    )
 
 
 def _not_a_token() -> MongoError:

@@ -16,6 +16,7 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
 from reactdb.budget import spend_value
+from reactdb.dialects.mongodb.bson_order import MISSING, TextKey, is_text, sort_key, type_name
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import (
     DECIMAL,
@@ -26,7 +27,6 @@ from reactdb.dialects.mongodb.numeric import (
     is_number,
     rank,
 )
-from reactdb.dialects.mongodb.ordering import MISSING, TextKey, is_text, sort_key, type_name
 
 __all__ = ["TOTALS", "TOTALS_OF_ARGUMENTS", "RunningTotal", "quantiles"]
 
@@ -74,7 +74,7 @@ class RunningSum:
 
     def _add_double(self, value: float) -> None:
         self._kind = max(self._kind, _DOUBLE)
-        self._doubles, lost = _added_doubles(self._doubles, value)
+        self._doubles, lost = _add_doubles(self._doubles, value)
         self._lost += lost
 
     def result(self) -> Any:
@@ -92,14 +92,14 @@ class RunningSum:
             return self._double_total()
         # An integer beyond 53 bits is a double and a remainder, which is a double, too.
         upper = float(self._whole)
-        total, lost = _added_doubles(self._doubles, upper)
+        total, lost = _add_doubles(self._doubles, upper)
         return total + (self._lost + lost + (self._whole - int(upper)))
 
     def _double_total(self) -> float:
         return self._doubles + self._lost
 
 
-def _added_doubles(left: float, right: float) -> tuple[float, float]:
+def _add_doubles(left: float, right: float) -> tuple[float, float]:
     """The sum, and its rounding error."""
     total = left + right
     if not math.isfinite(total):

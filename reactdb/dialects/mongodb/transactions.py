@@ -22,15 +22,15 @@ from typing import Any, Final, NamedTuple
 
 from reactdb.dialects.mongodb.entries import with_session
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.indexes import check_unique, checked, create, indexes_of, is_there
+from reactdb.dialects.mongodb.indexes import check_index, check_unique, create, indexes_of, is_there
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces, read_record
 from reactdb.dialects.mongodb.natural import drop_place, is_place_table, keep_places, needs_places
 from reactdb.dialects.mongodb.retries import RetryableWrite
-from reactdb.dialects.mongodb.rules import Asked, asked_of, rules_of
+from reactdb.dialects.mongodb.rules import RuleOptions, rules_of, write_options
 from reactdb.errors import HistoryLost
 from reactdb.store.catalogue import Catalogue, TableInfo
-from reactdb.store.snapshot import PastSnapshot, Snapshot, all_changes
+from reactdb.store.snapshot import PastSnapshot, Snapshot, read_all_changes
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.undo import Undo
 
@@ -60,7 +60,7 @@ class _Step(NamedTuple):
     bypasses: bool
 
 
-class _Made(NamedTuple):
+class _NewCollection(NamedTuple):
     """A collection to be created by the commit.
 
     Attributes:
@@ -75,7 +75,7 @@ class _Made(NamedTuple):
     indexes: list[Mapping[str, Any]]
 
 
-class _Overlaid(Undo):
+class _OverlaidUndo(Undo):
     """The undo of the present state, and on top of it the writes of the transaction, in the same form."""
 
     def __init__(self, undo: Undo, written: dict[int, dict[bytes, bytes | None]]) -> None:
@@ -112,9 +112,9 @@ class Transactions:
 
     def committed(self) -> Transaction:
         """A transaction that was committed before this server began."""
-        found = Transaction(self)
-        found.state = "committed"
-        return found
+        transaction = Transaction(self)
+        transaction.state = "committed"
+        return transaction
 
     def forget(self, transaction: Transaction) -> None:
         with self._lock:
@@ -142,7 +142,7 @@ class Transaction:
         self._steps: list[_Step] = []
         self._written: dict[int, dict[bytes, bytes | None]] = {}
         # Tables to be created by the commit, with negative numbers.
-        self._made: dict[str, _Made] = {}
+        self._made: dict[str, _NewCollection] = {}
         # Placeholders of hidden tables to be created, by number, and the greatest key of each table that was queried for it.
         self._beside: dict[int, TableInfo] = {}
         self._greatest: dict[int, bytes] = {}
@@ -153,7 +153,7 @@ class Transaction:
         return not self._steps and not self._made
 
     @contextmanager
-    def statement(self, namespace: MongoNamespace) -> Iterator[KeptWrites]:
+    def statement(self, namespace: MongoNamespace) -> Iterator[BufferedWrites]:
         """The target of one statement on a collection. An exception in the block aborts the transaction.
 
         Raises:
@@ -164,7 +164,7 @@ class Transaction:
         try:
             check_in_transaction(namespace)
             with self._spaces.session.read() as now:
-                yield KeptWrites(self, now, self._as_of(now))
+                yield BufferedWrites(self, now, self._as_of(now))
         except BaseException:
             self.abort()
             raise
@@ -175,7 +175,7 @@ class Transaction:
         return self._spaces.collation(namespace) if made is None else (made.options or {}).get("collation")
 
     def create(self, namespace: MongoNamespace, options: Mapping[str, Any]) -> None:
-        """A statement that creates a collection. Errors as for `KeptWrites.create`."""
+        """A statement that creates a collection. Errors as for `BufferedWrites.create`."""
         with self.statement(namespace) as target:
             target.create(namespace, options)
 
@@ -185,7 +185,7 @@ class Transaction:
         if self._undo is None:
             self._undo = Undo(self._seq, ())
         try:
-            for change in all_changes(now, self._undo.until):
+            for change in read_all_changes(now, self._undo.until):
                 self._undo.add(change)
         except HistoryLost:
             raise MongoError(
@@ -227,7 +227,7 @@ class Transaction:
         self.state = "committed"
         self._end()
 
-    def _make(self, transaction: WriteTransaction, made: _Made) -> TableInfo:
+    def _make(self, transaction: WriteTransaction, made: _NewCollection) -> TableInfo:
         if (
             made.options is not None
             and self._spaces.names.table(made.namespace) in transaction.catalogue.live
@@ -270,9 +270,9 @@ class Transaction:
                         raise conflict() from None
             if old is not None or step.body is not None:
                 meta = step.meta if named is None else with_session(step.meta, *named)
-                asked = asked_of(table, meta, bypasses=step.bypasses)
+                options = write_options(table, meta, bypasses=step.bypasses)
                 has_place = old is None and needs_places(transaction, table, (step.key,))
-                transaction.write(table, step.key, step.kind, old, step.body, asked=asked, meta=meta)
+                transaction.write(table, step.key, step.kind, old, step.body, asked=options, meta=meta)
                 if has_place:
                     keep_places(transaction, table, (step.key,))
                 elif step.body is None:
@@ -281,7 +281,7 @@ class Transaction:
             self.retry.remember(transaction, None)
 
 
-class KeptWrites:
+class BufferedWrites:
     """The target of one statement of a transaction: see `targets`."""
 
     def __init__(self, transaction: Transaction, now: Snapshot, undo: Undo) -> None:
@@ -290,9 +290,9 @@ class KeptWrites:
         self._undo = undo
         self.catalogue: Catalogue = now.catalogue
         if transaction._beside:
-            self._see_beside()
+            self._add_planned_tables()
 
-    def _see_beside(self) -> None:
+    def _add_planned_tables(self) -> None:
         now = self._now.catalogue
         self.catalogue = Catalogue(now.version, {**now.by_id, **self._transaction._beside})
 
@@ -320,7 +320,7 @@ class KeptWrites:
         beside = self._transaction._beside
         number = FIRST_BESIDE - len(beside)
         beside[number] = table = TableInfo(number, name, primary_key, 0, None, {}, owner)
-        self._see_beside()
+        self._add_planned_tables()
         return table
 
     def greatest_key(self, table: TableInfo) -> bytes:
@@ -356,9 +356,9 @@ class KeptWrites:
             MongoError: 263, the collection exists already and lacks one of them; and as for `create` of indexes.
         """
         name = self._transaction._spaces.names.table(namespace)
-        there, found = self.catalogue.live.get(name), self._transaction._made.get(name)
-        specs = [checked(one, namespace, self._transaction.collation(namespace)) for one in indexes]
-        kept: list[Mapping[str, Any]] = [] if found is None else [*found.indexes]
+        there, made = self.catalogue.live.get(name), self._transaction._made.get(name)
+        specs = [check_index(one, namespace, self._transaction.collation(namespace)) for one in indexes]
+        kept: list[Mapping[str, Any]] = [] if made is None else [*made.indexes]
         if there is not None:
             kept = [*read_record(self, there).indexes]
         before = len(kept)
@@ -375,19 +375,19 @@ class KeptWrites:
             )
         return before + 1, len(kept) + 1
 
-    def _make(self, namespace: MongoNamespace, options: Mapping[str, Any] | None) -> _Made:
+    def _make(self, namespace: MongoNamespace, options: Mapping[str, Any] | None) -> _NewCollection:
         made = self._transaction._made
         name = self._transaction._spaces.names.table(namespace)
         table = TableInfo(-1 - len(made), name, "_id", 0, None, {})
-        made[name] = found = _Made(namespace, table, options, [])
-        return found
+        made[name] = new_table = _NewCollection(namespace, table, options, [])
+        return new_table
 
     def snapshot(self) -> Snapshot:
         transaction = self._transaction
         assert transaction._seq is not None
-        found = PastSnapshot(self._now, transaction._seq, _Overlaid(self._undo, transaction._written))
-        found.catalogue = self.catalogue
-        return found
+        snapshot = PastSnapshot(self._now, transaction._seq, _OverlaidUndo(self._undo, transaction._written))
+        snapshot.catalogue = self.catalogue
+        return snapshot
 
     def head(self, table: TableInfo, key: bytes) -> tuple[int, bytes] | None:
         body = self.snapshot().get(table, key)
@@ -401,7 +401,7 @@ class KeptWrites:
         old: tuple[int, bytes] | None,
         body: bytes | None,
         *,
-        asked: Asked | None = None,
+        asked: RuleOptions | None = None,
         meta: bytes | None = None,
     ) -> bool:
         """

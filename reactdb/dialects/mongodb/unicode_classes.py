@@ -27,12 +27,12 @@ _ALL: Final = frozenset(major + minor for major, minors in _MINOR.items() for mi
 def read_class(name: str, *, is_negated: bool) -> Categories:
     """The categories of a class by its name, such as `L`, `Lu`, `L&` or `Any`. Empty for an unknown class."""
     if name == "Any":
-        found = _ALL
+        categories = _ALL
     elif name == "L&":
-        found = frozenset(("Lu", "Ll", "Lt"))
+        categories = frozenset(("Lu", "Ll", "Lt"))
     else:
-        found = frozenset(one for one in _ALL if one.startswith(name))
-    return _ALL - found if is_negated and found else found
+        categories = frozenset(one for one in _ALL if one.startswith(name))
+    return _ALL - categories if is_negated and categories else categories
 
 
 @lru_cache(maxsize=64)
@@ -55,13 +55,13 @@ def ascii_and_others(categories: Categories) -> str:
 @lru_cache(maxsize=1)
 def _runs() -> dict[str, list[tuple[int, int]]]:
     """The first and the last character of each run of characters of one category."""
-    found: dict[str, list[tuple[int, int]]] = {}
+    runs: dict[str, list[tuple[int, int]]] = {}
     first = 0
     for name, run in groupby(map(category, map(chr, range(maxunicode + 1)))):
         count = _length(run)
-        found.setdefault(name, []).append((first, first + count - 1))
+        runs.setdefault(name, []).append((first, first + count - 1))
         first += count
-    return found
+    return runs
 
 
 def _length(run: Iterable[str]) -> int:

@@ -20,13 +20,13 @@ from bson.timestamp import Timestamp
 
 from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.array_filters import ArrayFilters
+from reactdb.dialects.mongodb.bson_order import MISSING, equal, identical, type_name
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.diff import Description, difference
-from reactdb.dialects.mongodb.editing import Editing
+from reactdb.dialects.mongodb.document_editor import DocumentEditor
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.operators import OPERATORS, Context, Modifier, Moment
-from reactdb.dialects.mongodb.ordering import MISSING, equal, identical, type_name
 from reactdb.dialects.mongodb.paths import is_place, split
 from reactdb.dialects.mongodb.stages import UPDATE_STAGES, Pipeline, Setting
 from reactdb.dialects.mongodb.values import is_document
@@ -128,13 +128,13 @@ class Update:
             MongoError: 54, the query has two values for one path; 111, for a replacement it has only a part of the `_id`; and as
                 for `apply`.
         """
-        base = _demanded(query, only_id=self.is_replacement)
+        base = _document_of_query(query, only_id=self.is_replacement)
         document = self.apply(base, matched_filter=None, is_insert=True).document
         return {"_id": document["_id"], **document} if "_id" in document else document
 
 
-def _demanded(query: Filter, *, only_id: bool) -> dict[str, Any]:
-    edit = Editing({})
+def _document_of_query(query: Filter, *, only_id: bool) -> dict[str, Any]:
+    edit = DocumentEditor({})
     seen: list[tuple[str, ...]] = []
     for path, value in query.equalities:
         parts = split(path)
@@ -220,7 +220,7 @@ class _Operators:
         self._filters = filters
         changes = [change for name, fields in spec.items() for change in _changes(name, fields, context)]
         if len(changes) > 1:
-            _check_apart([change.parts for change in changes] + [c.source for c in changes if c.source])
+            _check_conflicts([change.parts for change in changes] + [c.source for c in changes if c.source])
             changes.sort(key=lambda change: [_part_order(part) for part in change.parts])
         self._changes = changes
         dynamic = [
@@ -232,7 +232,7 @@ class _Operators:
         self._now, self._tick = context.variables.get("NOW"), context.tick
 
     def apply(self, document: Document, matched_filter: Filter | None, is_insert: bool) -> Applied:
-        edit = Editing(document)
+        edit = DocumentEditor(document)
         moment = Moment(self._now, self._tick)
         for parts, change in self._concrete(document, matched_filter):
             if change.needs_insert and not is_insert:
@@ -249,13 +249,13 @@ class _Operators:
     def _concrete(self, document: Document, matched: Filter | None) -> list[tuple[tuple[str, ...], _Change]]:
         if not self._is_dynamic:
             return [(change.parts, change) for change in self._changes]
-        found = [
+        changes = [
             (parts, change)
             for change in self._changes
             for parts in self._elements(document, matched, change.parts, document, ())
         ]
-        _check_apart([parts for parts, _ in found])
-        return found
+        _check_conflicts([parts for parts, _ in changes])
+        return changes
 
     def _elements(
         self,
@@ -324,9 +324,9 @@ def _changes(name: str, fields: Any, context: Context) -> Iterator[_Change]:
             f"For example: {{$mod: {{<field>: ...}}}} not {{{name}: {fields!r:.60}}}",
         )
     for path, operand in fields.items():
-        parts = _checked(path)
+        parts = _check_path(path)
         if name == "$rename":
-            yield _renamed(path, parts, operand)
+            yield _rename(path, parts, operand)
         else:
             modifier = OPERATORS[name](path, operand, context)
             yield _Change(
@@ -344,7 +344,7 @@ def _refuse_dollar(parts: tuple[str, ...]) -> None:
     )
 
 
-def _checked(path: str) -> tuple[str, ...]:
+def _check_path(path: str) -> tuple[str, ...]:
     if "\0" in path:
         raise MongoError(9867600, "An update path cannot contain a null byte")
     if not path:
@@ -366,10 +366,10 @@ def _checked(path: str) -> tuple[str, ...]:
     return parts
 
 
-def _renamed(path: str, source: tuple[str, ...], operand: Any) -> _Change:
+def _rename(path: str, source: tuple[str, ...], operand: Any) -> _Change:
     if type(operand) is not str:
         raise MongoError(2, f"The 'to' field for $rename must be a string: {path}: {operand!r:.60}")
-    target = _checked(operand)
+    target = _check_path(operand)
     if target[0].startswith("$"):
         _refuse_dollar(target)
     if path == operand:
@@ -384,7 +384,7 @@ def _renamed(path: str, source: tuple[str, ...], operand: Any) -> _Change:
     return _Change(target, None, source)
 
 
-def _check_apart(paths: list[tuple[str, ...]]) -> None:
+def _check_conflicts(paths: list[tuple[str, ...]]) -> None:
     """
     Raises:
         MongoError: 40, two paths are equal, or one is below the other.

@@ -40,12 +40,12 @@ from bson.timestamp import Timestamp
 
 from reactdb.dialects.mongodb import natives
 from reactdb.dialects.mongodb.errors import TOO_DEEP, MongoError
-from reactdb.dialects.mongodb.field_names import NUL, SIGN, shown_name, stored_name
-from reactdb.errors import type_in_words
+from reactdb.dialects.mongodb.field_names import NUL, SIGN, format_name, parse_name
+from reactdb.errors import describe_type
 from reactdb.values.codec import FrozenDict, FrozenList, UnknownValue
 from reactdb.values.extension_types import EXTENSION_WRITERS
-from reactdb.values.respelling import Respelling
 from reactdb.values.scalars import EPOCH, seconds_of
+from reactdb.values.shown_values import Respelling
 from reactdb.values.value_types import is_registered, text_of
 
 __all__ = [
@@ -60,7 +60,7 @@ __all__ = [
     "is_document",
     "ms_of_date",
     "native_value",
-    "normalised",
+    "normalise",
     "to_bson",
     "to_native",
     "value_to_bson",
@@ -116,21 +116,21 @@ def decode_given(data: bytes) -> dict[str, Any]:
         return bson.decode(data, CODEC)
     # PyMongo turns every document that begins with `$ref` into a DBRef, and loses the order of its fields. Raw documents are not
     # decoded so.
-    return {name: _opened(value) for name, value in RawBSONDocument(data, _RAW).items()}
+    return {name: _decode_raw(value) for name, value in RawBSONDocument(data, _RAW).items()}
 
 
-def _opened(value: Any) -> Any:
+def _decode_raw(value: Any) -> Any:
     kind = type(value)
     if kind is RawBSONDocument:
-        return {name: _opened(inner) for name, inner in value.items()}
+        return {name: _decode_raw(inner) for name, inner in value.items()}
     if kind is list:
-        return [_opened(inner) for inner in value]
+        return [_decode_raw(inner) for inner in value]
     if kind is Code and value.scope is not None:
-        return Code(str(value), _opened(value.scope))
+        return Code(str(value), _decode_raw(value.scope))
     return value
 
 
-def normalised(document: Mapping[str, Any]) -> dict[str, Any]:
+def normalise(document: Mapping[str, Any]) -> dict[str, Any]:
     """A document as a client would send it: a new BSON document, without the caller's own types.
 
     Raises:
@@ -153,7 +153,7 @@ def to_native(document: Mapping[str, Any]) -> dict[str, Any]:
         MongoError: 2, a value has no BSON type.
     """
     if SIGN in "".join(document):
-        document = {stored_name(name): value for name, value in document.items()}
+        document = {parse_name(name): value for name, value in document.items()}
     if type(document) is dict and _all_same(map(type, document.values())):
         return document
     same = _SAME
@@ -173,7 +173,7 @@ def native_value(value: Any) -> Any:
         for kind in type(value).__mro__:
             if kind in _TO_NATIVE:
                 return _TO_NATIVE[kind](value)
-        raise MongoError(2, f"BSON has no value {type_in_words(value)}")
+        raise MongoError(2, f"BSON has no value {describe_type(value)}")
     return make(value)
 
 
@@ -286,7 +286,7 @@ def to_bson(document: Mapping[str, Any]) -> dict[str, Any]:
     """The BSON document of a stored document."""
     names = "".join(document)
     if NUL in names or SIGN in names:
-        document = {shown_name(name): value for name, value in document.items()}
+        document = {format_name(name): value for name, value in document.items()}
     same = _SAME_IN_BSON
     return {
         name: value

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from reactdb.dialects.mongodb.clock import ClusterClock, mentions_cluster_time
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions.compiling import Scope, compiled, variable_name
+from reactdb.dialects.mongodb.expressions.compile import Scope, compile_value, variable_name
 from reactdb.dialects.mongodb.times import now
 
 __all__ = ["SYSTEM_VARIABLES", "values_of"]
@@ -40,7 +40,9 @@ def values_of(let: Mapping[str, Any] | None, clock: ClusterClock, *specs: Any) -
     values: dict[str, Any] = {}
     for name, value in (let or {}).items():
         check_name(name)
-        values[name] = compiled(value, Scope(frozenset(values), has_document=False))({}, {**known, **values})
+        values[name] = compile_value(value, Scope(frozenset(values), has_document=False))(
+            {}, {**known, **values}
+        )
     return {**known, **values}
 
 

@@ -18,13 +18,13 @@ from reactdb.dialects.mongodb.names import MongoNamespace, namespace_of
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.stages import Pipeline, Setting
 
-__all__ = ["MOST_VIEWS", "check_views", "stands_on", "too_deep"]
+__all__ = ["MOST_VIEWS", "check_views", "dependencies", "too_deep"]
 
 MOST_VIEWS: Final = 20
 """The greatest depth of nested views."""
 
 
-def stands_on(
+def dependencies(
     view: MongoNamespace, below: MongoNamespace, pipeline: Sequence[Mapping[str, Any]]
 ) -> set[MongoNamespace]:
     """The sources of a view: the collection or view below it (`below`), and the others that it reads.
@@ -61,7 +61,9 @@ def check_views(
             if view is not None and above == MOST_VIEWS:
                 raise too_deep()
             heights[namespace] = (
-                0 if view is None else 1 + max(height(one, above + 1) for one in stands_on(namespace, *view))
+                0
+                if view is None
+                else 1 + max(height(one, above + 1) for one in dependencies(namespace, *view))
             )
         if above + heights[namespace] > MOST_VIEWS:
             raise too_deep()

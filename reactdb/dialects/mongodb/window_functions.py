@@ -21,23 +21,23 @@ from bson.decimal128 import Decimal128
 
 from reactdb.budget import spend
 from reactdb.dialects.mongodb.accumulators import ACCUMULATORS, OF_ONE_VALUE, GroupAccumulator
+from reactdb.dialects.mongodb.bson_order import MISSING, sort_key, type_name
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate, Scope
-from reactdb.dialects.mongodb.expressions.compiling import compiled, constant_of, is_nullish
+from reactdb.dialects.mongodb.expressions.compile import compile_value, constant_of, is_nullish
 from reactdb.dialects.mongodb.expressions.dates import UNIT_MS, is_unit
 from reactdb.dialects.mongodb.numeric import (
     INT32_MAX,
     INT32_MIN,
-    added,
+    add_numbers,
     as_float,
-    divided,
+    divide_numbers,
     is_number,
-    multiplied,
-    subtracted,
+    multiply_numbers,
+    subtract_numbers,
     whole,
 )
-from reactdb.dialects.mongodb.ordering import MISSING, sort_key, type_name
-from reactdb.dialects.mongodb.sorting import Order
+from reactdb.dialects.mongodb.sort import Order
 from reactdb.dialects.mongodb.times import is_date
 from reactdb.dialects.mongodb.values import ms_of_date
 from reactdb.dialects.mongodb.window_totals import (
@@ -49,7 +49,7 @@ from reactdb.dialects.mongodb.window_totals import (
 )
 from reactdb.dialects.mongodb.windows import Partition, Window, read_window
 
-__all__ = ["WINDOW_FUNCTIONS", "Over", "carried", "compile_window_function", "interpolated"]
+__all__ = ["WINDOW_FUNCTIONS", "Over", "carry_forward", "compile_window_function", "interpolate"]
 
 Over = Callable[[Partition], Iterable[Any]]
 """The values of a partition's documents, one after the other."""
@@ -74,7 +74,7 @@ class FunctionCall:
     scope: Scope
 
     def expression(self, spec: Any) -> Evaluate:
-        return compiled(spec, self.scope)
+        return compile_value(spec, self.scope)
 
     def window(self) -> Window:
         return read_window(self.spec["window"], self.order) if "window" in self.spec else Window()
@@ -197,34 +197,34 @@ def _scaler(call: FunctionCall) -> Over:
         ]
     if not sort_key(least) < sort_key(most):
         raise MongoError(9, f"{call.name} takes a 'min' below its 'max'")
-    source, window, width = call.expression(given), call.window(), subtracted(most, least)
+    source, window, width = call.expression(given), call.window(), subtract_numbers(most, least)
 
     def over(partition: Partition) -> Iterator[Any]:
-        values = [_scaled_number(call, value) for value in partition.values(source)]
+        values = [_scale_number(call, value) for value in partition.values(source)]
         reader = iter(values)
         total = GroupAccumulator(lambda *_: next(reader), lambda _key: LeastAndGreatest())
         for value, ends in zip(values, _over_windows(total, window)(partition), strict=True):
             if ends is None:
                 yield None
                 continue
-            extent = subtracted(ends[1], ends[0])
+            extent = subtract_numbers(ends[1], ends[0])
             if sort_key(extent) == sort_key(0):
                 yield least
                 continue
-            share = divided(subtracted(value, ends[0]), extent)
-            yield added(multiplied(share, width), least)
+            share = divide_numbers(subtract_numbers(value, ends[0]), extent)
+            yield add_numbers(multiply_numbers(share, width), least)
 
     return over
 
 
 def _constant_number(call: FunctionCall, name: str, spec: Any) -> Any:
-    found = constant_of(call.expression(spec))
-    if not is_number(found):
+    value = constant_of(call.expression(spec))
+    if not is_number(value):
         raise MongoError(9, f"{call.name} takes a constant number as '{name}'")
-    return found
+    return value
 
 
-def _scaled_number(call: FunctionCall, value: Any) -> Any:
+def _scale_number(call: FunctionCall, value: Any) -> Any:
     if not is_number(value):
         raise MongoError(14, f"{call.name} wants a number as input, not {type_name(value)}")
     return value
@@ -301,7 +301,7 @@ def _moving(call: FunctionCall) -> Over:
         if count is None or count <= 0:
             raise MongoError(9, "$expMovingAvg takes a whole number above 0 as 'N'")
         weight: Any = 2 / (count + 1)
-        exact: Any = divided(Decimal128("2"), Decimal128(str(count + 1)))
+        exact: Any = divide_numbers(Decimal128("2"), Decimal128(str(count + 1)))
     else:
         weight = exact = arguments["alpha"]
         if not is_number(weight) or not 0 < as_float(weight) < 1:
@@ -319,7 +319,9 @@ def _moving(call: FunctionCall) -> Over:
             else:
                 # After a Decimal128 all values are Decimal128, so the weight has the same precision.
                 share = exact if Decimal128 in (type(value), type(mean)) else weight
-                mean = added(multiplied(value, share), multiplied(mean, subtracted(1, share)))
+                mean = add_numbers(
+                    multiply_numbers(value, share), multiply_numbers(mean, subtract_numbers(1, share))
+                )
             yield mean
 
     return over
@@ -387,12 +389,12 @@ def _derivative(call: FunctionCall) -> Over:
                 )
                 for end_ in (start, end - 1)
             ]
-            run = subtracted(x2, x1)
+            run = subtract_numbers(x2, x1)
             if sort_key(run) == sort_key(0):
                 yield None
                 continue
-            slope = divided(subtracted(y2, y1), run)
-            yield slope if unit_ms is None else multiplied(slope, unit_ms)
+            slope = divide_numbers(subtract_numbers(y2, y1), run)
+            yield slope if unit_ms is None else multiply_numbers(slope, unit_ms)
 
     return over
 
@@ -422,7 +424,7 @@ def _integral(call: FunctionCall) -> Over:
 def _locf(call: FunctionCall) -> Over:
     call.refuse_window()
     source = call.expression(call.argument)
-    return lambda partition: carried(partition.values(source))
+    return lambda partition: carry_forward(partition.values(source))
 
 
 @_function("$linearFill")
@@ -431,10 +433,10 @@ def _linear_fill(call: FunctionCall) -> Over:
         raise MongoError(605001, "$linearFill needs a sortBy of one field")
     call.refuse_window()
     source = call.expression(call.argument)
-    return lambda partition: interpolated(partition.values(source), partition.places())
+    return lambda partition: interpolate(partition.values(source), partition.places())
 
 
-def carried(values: Iterable[Any]) -> Iterator[Any]:
+def carry_forward(values: Iterable[Any]) -> Iterator[Any]:
     """Values, with the last value before in place of null and missing values; null without a value before."""
     last: Any = None
     for value in values:
@@ -442,7 +444,7 @@ def carried(values: Iterable[Any]) -> Iterator[Any]:
         yield last
 
 
-def interpolated(values: list[Any], places: list[Any]) -> list[Any]:
+def interpolate(values: list[Any], places: list[Any]) -> list[Any]:
     """Values, with a linear interpolation between both neighbours in place of null and missing values.
 
     Null without a value before or after. `places` are the positions of the values, in order.
@@ -459,10 +461,10 @@ def interpolated(values: list[Any], places: list[Any]) -> list[Any]:
         if not is_number(value):
             raise MongoError(14, f"a value to fill must be a number or null, not {type_name(value)}")
         if before is not None and number - before > 1:
-            rise, run = subtracted(value, made[before]), subtracted(along[number], along[before])
+            rise, run = subtract_numbers(value, made[before]), subtract_numbers(along[number], along[before])
             for between in range(before + 1, number):
-                share = divided(subtracted(along[between], along[before]), run)
-                made[between] = added(made[before], multiplied(rise, share))
+                share = divide_numbers(subtract_numbers(along[between], along[before]), run)
+                made[between] = add_numbers(made[before], multiply_numbers(rise, share))
         before = number
     return made
 

@@ -9,16 +9,16 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from reactdb.dialects.mongodb.bson_order import TextKey
 from reactdb.dialects.mongodb.numeric import (
-    added,
+    add_numbers,
     as_float,
     decimal_of,
-    divided,
+    divide_numbers,
     is_number,
-    multiplied,
-    subtracted,
+    multiply_numbers,
+    subtract_numbers,
 )
-from reactdb.dialects.mongodb.ordering import TextKey
 from reactdb.dialects.mongodb.totals import (
     DeviationOfAll,
     DeviationOfSample,
@@ -54,14 +54,14 @@ class CovarianceOfAll:
         if not (_is_finite(left) and _is_finite(right)):
             for number in (left, right):
                 if not _is_finite(number):
-                    self._endless = number if self._endless is None else added(self._endless, number)
+                    self._endless = number if self._endless is None else add_numbers(self._endless, number)
             return
         # Welford's algorithm, with one mean before the pair and the other after it. The means are means of sums.
-        mean = divided(self._left, self._count) if self._count else left
+        mean = divide_numbers(self._left, self._count) if self._count else left
         self._count += 1
-        self._left, self._right = added(self._left, left), added(self._right, right)
-        rest = subtracted(right, divided(self._right, self._count))
-        self._both = added(self._both, multiplied(subtracted(left, mean), rest))
+        self._left, self._right = add_numbers(self._left, left), add_numbers(self._right, right)
+        rest = subtract_numbers(right, divide_numbers(self._right, self._count))
+        self._both = add_numbers(self._both, multiply_numbers(subtract_numbers(left, mean), rest))
 
     def result(self) -> Any:
         if self._count < self._least:
@@ -70,7 +70,7 @@ class CovarianceOfAll:
             return 0.0
         if self._endless is not None:
             return self._endless
-        return divided(self._both, self._count - self._least + 1)
+        return divide_numbers(self._both, self._count - self._least + 1)
 
 
 class CovarianceOfSample(CovarianceOfAll):
@@ -100,12 +100,14 @@ class Integral:
     def add(self, point: Any) -> None:
         if self._last is not None:
             before, height = self._last
-            width = subtracted(point[0], before)
-            self._area = added(self._area, divided(multiplied(added(height, point[1]), width), 2))
+            width = subtract_numbers(point[0], before)
+            self._area = add_numbers(
+                self._area, divide_numbers(multiply_numbers(add_numbers(height, point[1]), width), 2)
+            )
         self._last = point
 
     def result(self) -> Any:
-        return None if self._last is None else divided(self._area, self._unit_ms)
+        return None if self._last is None else divide_numbers(self._area, self._unit_ms)
 
 
 class LeastAndGreatest:
@@ -144,8 +146,8 @@ class _Sliding:
     def result(self) -> Any:
         if self._is_endless:
             return None
-        found = self._deviation.result()
-        return 0 if self._count == 1 and found is not None else found
+        deviation = self._deviation.result()
+        return 0 if self._count == 1 and deviation is not None else deviation
 
 
 SLIDING: Final[Mapping[str, Callable[[TextKey | None], RunningTotal]]] = {

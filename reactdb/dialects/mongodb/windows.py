@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from reactdb.budget import spend_value
+from reactdb.dialects.mongodb.bson_order import compare, sort_key, type_name
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate
-from reactdb.dialects.mongodb.expressions.dates import is_unit, moved_date
-from reactdb.dialects.mongodb.numeric import added, is_number, whole
-from reactdb.dialects.mongodb.ordering import compare, sort_key, type_name
+from reactdb.dialects.mongodb.expressions.dates import is_unit, move_date
+from reactdb.dialects.mongodb.numeric import add_numbers, is_number, whole
 from reactdb.dialects.mongodb.paths import split, value_at
-from reactdb.dialects.mongodb.sorting import Order
+from reactdb.dialects.mongodb.sort import Order
 from reactdb.dialects.mongodb.times import is_date
 
 __all__ = ["Partition", "Window", "read_window"]
@@ -122,8 +122,8 @@ class Window:
     def _mover(self) -> Callable[[Any, Any], Any]:
         unit = self.unit
         if unit is None:
-            return added
-        return lambda value, amount: moved_date("$setWindowFields", value, unit, amount)
+            return add_numbers
+        return lambda value, amount: move_date("$setWindowFields", value, unit, amount)
 
 
 _WINDOW: Final = ("documents", "range", "unit")
@@ -164,10 +164,10 @@ def read_window(spec: Any, order: Order | None) -> Window:
 
 def _of_places(bounds: Any) -> Window:
     def number(value: Any) -> int:
-        found = whole(value) if is_number(value) else None
-        if found is None:
+        number = whole(value) if is_number(value) else None
+        if number is None:
             raise MongoError(9, "bounds of 'documents' are whole numbers")
-        return found
+        return number
 
     lower, upper = _bounds("documents", bounds, number)
     return Window(lower, upper)

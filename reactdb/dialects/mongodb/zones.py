@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from reactdb.dialects.mongodb.bson_order import is_text
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.ordering import is_text
 from reactdb.dialects.mongodb.times import EPOCH
 
 __all__ = ["MILLISECOND", "Zone", "days_of", "local_milliseconds", "zone_of"]
@@ -60,12 +60,12 @@ class Zone:
 @lru_cache(maxsize=256)
 def _named_zone(name: str) -> Zone:
     if name in {"UTC", "GMT"}:
-        return _fixed(name, timedelta())
-    found = _OFFSET.match(name)
-    if found:
-        sign, hours, minutes = found.groups()
+        return _fixed_zone(name, timedelta())
+    match = _OFFSET.match(name)
+    if match:
+        sign, hours, minutes = match.groups()
         offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
-        return _fixed(name, -offset if sign == "-" else offset)
+        return _fixed_zone(name, -offset if sign == "-" else offset)
     try:
         zone = ZoneInfo(name)
     except (KeyError, ValueError, OSError):
@@ -80,7 +80,7 @@ def _named_zone(name: str) -> Zone:
     return Zone(name, offset_at, offset_of_local)
 
 
-def _fixed(name: str, offset: timedelta) -> Zone:
+def _fixed_zone(name: str, offset: timedelta) -> Zone:
     return Zone(name, lambda _time: offset, lambda _time: offset)
 
 

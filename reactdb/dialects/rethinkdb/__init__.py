@@ -5,16 +5,17 @@
     values, functions        the values of terms
     evaluator                the evaluation of terms
     errors                   kinds of errors, with the path to the term at fault
-    selecting, ordering, transforming, aggregating, control, writing, hooks, changing, administering, configuring
+    terms_select, terms_order, terms_transform, terms_aggregate, control, terms_write, hooks, terms_changes, terms_admin,
+    terms_config
                              the terms themselves
-    storing                  checks of documents before a write
+    write_checks             checks of documents before a write
     tables, system           existing tables, and the computed tables
-    serialized               index functions and write hooks as in RethinkDB's archives
-    jobs, printing           running queries, and queries as text
+    serialized_functions     index functions and write hooks as in RethinkDB's archives
+    jobs, query_text         running queries, and queries as text
     profiling                evaluated terms, and the time of each
     streams                  feeds, and operators on their events
-    netting                  the events of one commit on a limit feed as one difference
-    feeding                  one open feed of a connection
+    commit_difference        the events of one commit on a limit feed as one difference
+    open_feed                one open feed of a connection
     session                  one connection: queries by token, batches, feeds
     embedded                 `reactdb.rethinkdb(db)`: the driver in the process, without a server
 
@@ -23,30 +24,30 @@ There are no sockets and no threads here; `reactdb.servers.rethinkdb` adds them.
 
 from __future__ import annotations
 
-from reactdb.dialects.rethinkdb import administering as _administering
-from reactdb.dialects.rethinkdb import aggregating as _aggregating
-from reactdb.dialects.rethinkdb import changing as _changing
-from reactdb.dialects.rethinkdb import configuring as _configuring
 from reactdb.dialects.rethinkdb import control as _control
 from reactdb.dialects.rethinkdb import hooks as _hooks
-from reactdb.dialects.rethinkdb import ordering as _ordering
-from reactdb.dialects.rethinkdb import selecting as _selecting
-from reactdb.dialects.rethinkdb import transforming as _transforming
-from reactdb.dialects.rethinkdb import writing as _writing
+from reactdb.dialects.rethinkdb import terms_admin as _terms_admin
+from reactdb.dialects.rethinkdb import terms_aggregate as _terms_aggregate
+from reactdb.dialects.rethinkdb import terms_changes as _terms_changes
+from reactdb.dialects.rethinkdb import terms_config as _terms_config
+from reactdb.dialects.rethinkdb import terms_order as _terms_order
+from reactdb.dialects.rethinkdb import terms_select as _terms_select
+from reactdb.dialects.rethinkdb import terms_transform as _terms_transform
+from reactdb.dialects.rethinkdb import terms_write as _terms_write
 from reactdb.dialects.rethinkdb.session import Session
 
 # Importing them registers their terms.
 _TERMS = (
-    _administering,
-    _aggregating,
-    _changing,
-    _configuring,
+    _terms_admin,
+    _terms_aggregate,
+    _terms_changes,
+    _terms_config,
     _control,
     _hooks,
-    _ordering,
-    _selecting,
-    _transforming,
-    _writing,
+    _terms_order,
+    _terms_select,
+    _terms_transform,
+    _terms_write,
 )
 
 __all__ = ["Session"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from reactdb.dialects.rethinkdb import tables
-from reactdb.dialects.rethinkdb.errors import located
+from reactdb.dialects.rethinkdb.errors import with_path
 from reactdb.dialects.rethinkdb.evaluator import TERMINAL, TermCall, handles
 from reactdb.dialects.rethinkdb.functions import Function
 from reactdb.dialects.rethinkdb.values import (
@@ -24,8 +24,8 @@ from reactdb.errors import MissingValue, QueryError
 from reactdb.expression import OPERATIONS
 from reactdb.expression.checks import truth
 from reactdb.expression.markers import Grouped
-from reactdb.expression.operations_logic import EmptyError
-from reactdb.expression.operations_type import TYPES
+from reactdb.expression.operations.logic import EmptyError
+from reactdb.expression.operations.types import TYPES
 from reactdb.session import session_of
 from reactdb.values.collation import maxval as greatest
 from reactdb.values.collation import minval as least
@@ -52,7 +52,7 @@ def args(call: TermCall) -> Any:
     """The array. If `args` is an argument of another term, the evaluator spreads it there."""
     value = call.datum(0)
     if not isinstance(value, list):
-        raise located(expected_kind("ARRAY", value), call.paths[0])
+        raise with_path(expected_kind("ARRAY", value), call.paths[0])
     return value
 
 
@@ -72,7 +72,7 @@ def point(call: TermCall) -> Any:
     longitude, latitude = call.datum(0), call.datum(1)
     for place, (value, bound, name) in enumerate(((longitude, 180, "Longitude"), (latitude, 90, "Latitude"))):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise located(expected_kind("NUMBER", value), call.paths[place])
+            raise with_path(expected_kind("NUMBER", value), call.paths[place])
         if not -bound <= value <= bound:
             raise QueryError(f"{name} must be between -{bound} and {bound}.  Got {value}.")
     return {"$reql_type$": "GEOMETRY", "coordinates": [longitude, latitude], "type": "Point"}
@@ -155,8 +155,8 @@ def coerce_to(call: TermCall) -> Any:
     if wanted == "BOOL":
         return True
     if value.feed is not None and wanted not in ("STRING", "NUMBER", "BINARY"):
-        raise located(QueryError(TERMINAL), value.path)
-    raise located(QueryError(f"Cannot coerce {name} to {wanted}."), call.paths[0])
+        raise with_path(QueryError(TERMINAL), value.path)
+    raise with_path(QueryError(f"Cannot coerce {name} to {wanted}."), call.paths[0])
 
 
 @handles("info", takes_groups=True)
@@ -170,15 +170,15 @@ def _info(call: TermCall, value: Any) -> dict[str, Any]:
         tables.check_database(native, value.name)
         return {"id": tables.database_id(native, value.name), "name": value.name, "type": "DB"}
     if isinstance(value, Sequence):
-        found: dict[str, Any] = {"type": type_of(value)}
+        info: dict[str, Any] = {"type": type_of(value)}
         if value.table is None:
-            return found
+            return info
         if value.kind == TABLE:
             known = tables.table_info(native, value.table)
             with session_of(native).read() as snapshot:
                 count = snapshot.count(known)
             return {
-                **found,
+                **info,
                 "db": _info(call, Database(value.table.database)),
                 "doc_count_estimates": [count],
                 "id": tables.table_id(native, known),
@@ -186,7 +186,7 @@ def _info(call: TermCall, value: Any) -> dict[str, Any]:
                 "name": value.table.name,
                 "primary_key": known.primary_key,
             }
-        return {**found, "table": _info(call, table_of(value))}
+        return {**info, "table": _info(call, table_of(value))}
     if isinstance(value, Single):
         return {"type": "SELECTION<OBJECT>", "table": _info(call, Sequence(TABLE, value.path, value.table))}
     if isinstance(value, Function):
@@ -209,5 +209,5 @@ def table_of(value: Sequence) -> Sequence:
 def ungroup(call: TermCall) -> Any:
     value = call.values[0]
     if not isinstance(value, Grouped):
-        raise located(expected("GROUPED_DATA", value), call.paths[0])
+        raise with_path(expected("GROUPED_DATA", value), call.paths[0])
     return [{"group": group, "reduction": reduction} for group, reduction in value.groups]

@@ -20,7 +20,7 @@ from typing import Any
 
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb.session import HEADER, Session
-from reactdb.errors import InvalidOption, MissingExtra, shown
+from reactdb.errors import InvalidOption, MissingExtra, format_value
 
 
 def rethinkdb(db: Database, database: str = "test") -> Any:
@@ -49,7 +49,9 @@ def open_connection(db: Database, database: str, wire: type[SessionWire]) -> Any
     if find_spec("rethinkdb") is None:
         raise MissingExtra("reactdb.rethinkdb", "rethinkdb", "rethinkdb")
     if not isinstance(db, Database):
-        raise InvalidOption(f"rethinkdb takes an open Database, as `connect` gives one, not {shown(db)}")
+        raise InvalidOption(
+            f"rethinkdb takes an open Database, as `connect` gives one, not {format_value(db)}"
+        )
     from rethinkdb import RethinkDB
     from rethinkdb.errors import ReqlDriverError, ReqlTimeoutError
     from rethinkdb.net import Connection, ConnectionInstance
@@ -123,7 +125,7 @@ class SessionWire:
             del self._in[:end]
             # The events of a write are delivered at once, as by a server, also to feeds that are not being read.
             for frame in [*self.session.receive(token, body), *self.session.poll()]:
-                self._out += frame.packed()
+                self._out += frame.pack()
 
     def recvall(self, length: int, deadline: float | None) -> bytes:
         """The next `length` bytes of the answers; waits for a feed until the deadline, a moment of `time.time`."""
@@ -136,7 +138,7 @@ class SessionWire:
                 self._wait(deadline)
                 continue
             for frame in frames:
-                self._out += frame.packed()
+                self._out += frame.pack()
         found = bytes(self._out[:length])
         del self._out[:length]
         return found

@@ -82,7 +82,7 @@ def locate(error: BaseException, path: Path) -> None:
         error.reql_path = path  # type: ignore[attr-defined]
 
 
-def located(error: errors.ReactDBError, path: Path) -> errors.ReactDBError:
+def with_path(error: errors.ReactDBError, path: Path) -> errors.ReactDBError:
     """The error with this path in place of an earlier path."""
     error.reql_path = path  # type: ignore[attr-defined]
     return error

@@ -19,7 +19,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.database import Database as NativeDatabase
-from reactdb.dialects.rethinkdb.errors import CompileError, locate, located
+from reactdb.dialects.rethinkdb.errors import CompileError, locate, with_path
 from reactdb.dialects.rethinkdb.functions import Function
 from reactdb.dialects.rethinkdb.keys import shown_documents
 from reactdb.dialects.rethinkdb.terms import ARGS, DATUM, FUNC, MAKE_ARRAY, MAKE_OBJ, VAR, Path, Term
@@ -35,9 +35,9 @@ from reactdb.dialects.rethinkdb.values import (
 from reactdb.dialects.rethinkdb.wire import read_number
 from reactdb.errors import MissingValue, QueryError, ReactDBError
 from reactdb.expression import OPERATIONS
-from reactdb.expression.checks import checked_array, each, integer, is_number, truth
+from reactdb.expression.checks import check_array, each, integer, is_number, truth
 from reactdb.expression.markers import Grouped
-from reactdb.expression.operations_time import now
+from reactdb.expression.operations.times import now
 from reactdb.expression.registry import arity_sentence
 from reactdb.session import session_of
 from reactdb.values.collation import type_name
@@ -145,15 +145,15 @@ class Evaluator:
             if kind is MAKE_OBJ:
                 return {name: self.datum(option, scope) for name, option in term.options.items()}
             if kind is MAKE_ARRAY:
-                return checked_array(
+                return check_array(
                     [self.as_datum(value, path) for value, path in self.arguments(term, scope)]
                 )
-            return self._called(term, scope)
+            return self._call(term, scope)
         except (ReactDBError, RecursionError) as error:
             locate(error, term.path)
             raise
 
-    def _called(self, term: Term, scope: Scope) -> Any:
+    def _call(self, term: Term, scope: Scope) -> Any:
         registered = HANDLERS.get(term.type.name)
         if registered is None:
             return self._operation(term, scope)
@@ -174,14 +174,14 @@ class Evaluator:
                     for group, value in values[0].groups
                 ]
             )
-        return self.settled(registered.function(TermCall(self, term, scope, values, paths)))
+        return self.read_arrays(registered.function(TermCall(self, term, scope, values, paths)))
 
-    def settled(self, value: Any) -> Any:
+    def read_arrays(self, value: Any) -> Any:
         """The value; a sequence that is really an array is read, such as an unindexed order, or a sample that is no longer a
         selection of documents."""
         if type(value) is Sequence and value.kind == STREAM and value.is_array and value.feed is None:
-            found = list(islice(self.read(value), self.options.array_limit + 1))
-            return checked_array(found) if len(found) > self.options.array_limit else found
+            elements = list(islice(self.read(value), self.options.array_limit + 1))
+            return check_array(elements) if len(elements) > self.options.array_limit else elements
         return value
 
     def _in_group(self, value: Any) -> Any:
@@ -201,16 +201,18 @@ class Evaluator:
         Raises:
             QueryError: `args` has no array, or the number of arguments is wrong.
         """
-        found: list[Term] = []
+        arguments: list[Term] = []
         for argument in term.arguments:
             if argument.type is ARGS:
-                found += [Term(DATUM, path=argument.path, value=value) for value in self.run(argument, scope)]
+                arguments += [
+                    Term(DATUM, path=argument.path, value=value) for value in self.run(argument, scope)
+                ]
             else:
-                found.append(argument)
-        sentence = arity_sentence(term.type.at_least, term.type.at_most, len(found))
+                arguments.append(argument)
+        sentence = arity_sentence(term.type.at_least, term.type.at_most, len(arguments))
         if sentence is not None:
             raise QueryError(sentence)
-        return Term(term.type, tuple(found), term.options, term.path)
+        return Term(term.type, tuple(arguments), term.options, term.path)
 
     def _operation(self, term: Term, scope: Scope) -> Any:
         """The value of a term for which reactdb has an operation."""
@@ -256,7 +258,7 @@ class Evaluator:
                 locate(error, path)
                 raise
         if kind is Sequence or kind is Database or kind is Function or kind is Grouped:
-            raise located(expected("DATUM", value), path)
+            raise with_path(expected("DATUM", value), path)
         return value
 
     def elements(self, value: Any, path: Path) -> Iterator[Any]:
@@ -267,9 +269,9 @@ class Evaluator:
         """
         if isinstance(value, Sequence):
             if value.feed is not None:
-                raise located(QueryError(TERMINAL), value.path)
+                raise with_path(QueryError(TERMINAL), value.path)
             if value.is_endless:
-                raise located(QueryError(ENDLESS), path)
+                raise with_path(QueryError(ENDLESS), path)
             return self.read(value)
         datum = value if isinstance(value, list) else self.as_datum(value, path)
         if isinstance(datum, list):
@@ -284,20 +286,20 @@ class Evaluator:
         """
         if sequence.query is not None:
             query = sequence.query
-            found, error = session_of(self.native).read_until_error(query)
-            table = session_of(self.native).find(query.table) if found else None
+            elements, error = session_of(self.native).read_until_error(query)
+            table = session_of(self.native).find(query.table) if elements else None
             if table is not None:
-                found = shown_documents(found, query, table.primary_key)
+                elements = shown_documents(elements, query, table.primary_key)
             if error is None:
-                return iter(found)
-            if not found:
+                return iter(elements)
+            if not elements:
                 raise error
-            return chain(found, raising(error))
+            return chain(elements, raise_at_first_read(error))
         assert sequence.source is not None
         return sequence.source()
 
 
-def raising(error: Exception) -> Iterator[Any]:
+def raise_at_first_read(error: Exception) -> Iterator[Any]:
     """No elements, and then the error."""
     raise error
     yield
@@ -347,7 +349,7 @@ class TermCall:
     def string(self, place: int) -> str:
         value = self.datum(place)
         if not isinstance(value, str):
-            raise located(expected_kind("STRING", value), self.paths[place])
+            raise with_path(expected_kind("STRING", value), self.paths[place])
         return value
 
     def integer(self, place: int) -> int:
@@ -355,7 +357,7 @@ class TermCall:
         try:
             return integer(value)
         except ReactDBError as error:
-            raise located(error, self.paths[place]) from None
+            raise with_path(error, self.paths[place]) from None
 
     def elements(self, place: int) -> Iterator[Any]:
         """The elements of an argument.
@@ -365,9 +367,9 @@ class TermCall:
         """
         value = self.values[place]
         if type(value) is Single:
-            raise located(expected("SEQUENCE", value), self.paths[place])
+            raise with_path(expected("SEQUENCE", value), self.paths[place])
         if not isinstance(value, (Sequence, list)):
-            raise located(cannot_convert(self.datum(place)), self.path)
+            raise with_path(cannot_convert(self.datum(place)), self.path)
         try:
             return self.evaluator.elements(value, self.paths[place])
         except ReactDBError as error:
@@ -376,31 +378,31 @@ class TermCall:
 
     def array(self, place: int) -> list[Any]:
         """The elements as a list. Raises if there are more than `array_limit`."""
-        found: list[Any] = []
+        elements: list[Any] = []
         limit = self.evaluator.options.array_limit
         for element in self.elements(place):
-            found.append(element)
-            if len(found) > limit:
-                checked_array(found)
-        return found
+            elements.append(element)
+            if len(elements) > limit:
+                check_array(elements)
+        return elements
 
     def function(self, place: int) -> Function:
         value = self.values[place]
         if isinstance(value, Function):
             return value
-        raise located(expected("FUNCTION", self.datum(place)), self.paths[place])
+        raise with_path(expected("FUNCTION", self.datum(place)), self.paths[place])
 
     def table(self, place: int = 0) -> Sequence:
         value = self.values[place]
         if isinstance(value, Sequence) and value.kind == "TABLE":
             return value
-        raise located(expected("TABLE", value), self.paths[place])
+        raise with_path(expected("TABLE", value), self.paths[place])
 
     def table_name(self) -> TableName:
         """The name of the table in the first argument."""
-        found = self.table().table
-        assert found is not None
-        return found
+        name = self.table().table
+        assert name is not None
+        return name
 
     # -----------------------------------------------------------------------------------------------------------
     # Options
@@ -425,7 +427,7 @@ class TermCall:
             return None
         value = self.option(name)
         if not isinstance(value, str):
-            raise located(expected_kind("STRING", value), self.option_path(name))
+            raise with_path(expected_kind("STRING", value), self.option_path(name))
         return value
 
     def durability(self) -> str | None:
@@ -433,7 +435,7 @@ class TermCall:
         value = self.string_option("durability")
         if value not in (None, "hard", "soft"):
             error = QueryError(f'Durability option `{value}` unrecognized (options are "hard" and "soft").')
-            raise located(error, self.option_path("durability"))
+            raise with_path(error, self.option_path("durability"))
         return value
 
 
@@ -441,7 +443,7 @@ def check_limit(limit: Any) -> int:
     """The checked value of the run option `array_limit`."""
     if not is_number(limit):
         raise expected_kind("NUMBER", limit)
-    found = integer(limit)
-    if found < 1:
-        raise QueryError(f"Illegal array size limit `{found}`.  (Must be >= 1.)")
-    return found
+    checked = integer(limit)
+    if checked < 1:
+        raise QueryError(f"Illegal array size limit `{checked}`.  (Must be >= 1.)")
+    return checked

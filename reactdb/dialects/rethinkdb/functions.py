@@ -32,8 +32,8 @@ from reactdb.expression import (
 from reactdb.expression import Function as FunctionNode
 from reactdb.expression.checks import truth
 from reactdb.expression.compile import value_function
-from reactdb.expression.operations_logic import EmptyError
-from reactdb.expression.operations_object import filter_match
+from reactdb.expression.operations.logic import EmptyError
+from reactdb.expression.operations.objects import filter_match
 from reactdb.expression.registry import wrong_call
 from reactdb.expression.tree import constant, new_variable
 
@@ -130,8 +130,8 @@ class LocatedPredicate(Predicate):
         super().__init__(expression, default=default)
         self._walk = walk
 
-    def _compiled(self) -> Callable[[Any], bool]:
-        test, walk = super()._compiled(), self._walk
+    def _compile(self) -> Callable[[Any], bool]:
+        test, walk = super()._compile(), self._walk
 
         def located(document: Any) -> bool:
             try:
@@ -153,7 +153,7 @@ def predicate(function: Function, default: Term | None, primary_key: str | None 
         try:
             return function.test(document)
         except MissingValue as missing:
-            return forgiven(function.evaluator, function.scope, default, missing)
+            return is_default_true(function.evaluator, function.scope, default, missing)
 
     expression = function.expression
     if expression is None:
@@ -174,7 +174,7 @@ def predicate(function: Function, default: Term | None, primary_key: str | None 
     return LocatedPredicate(expression, walk, otherwise)
 
 
-def forgiven(evaluator: Evaluator, scope: Scope, default: Term | None, missing: MissingValue) -> bool:
+def is_default_true(evaluator: Evaluator, scope: Scope, default: Term | None, missing: MissingValue) -> bool:
     """Whether a filter's default is true; raises the error again if the default is `r.error()`."""
     if default is None:
         return False

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet, ref
 
-from reactdb.dialects.rethinkdb.printing import printed
+from reactdb.dialects.rethinkdb.query_text import print_term
 from reactdb.dialects.rethinkdb.terms import Term
 from reactdb.session import session_of
 
@@ -70,7 +70,7 @@ class Job:
             "info": {
                 "client_address": address,
                 "client_port": port,
-                "query": printed(self.term)[:MAX_QUERY_TEXT],
+                "query": print_term(self.term)[:MAX_QUERY_TEXT],
                 "user": "" if session is None else session.user,
             },
             "servers": [server],
@@ -118,15 +118,15 @@ class Jobs:
     def end(self, job: Job) -> None:
         self._jobs.pop(job, None)
 
-    def running(self) -> list[Job]:
+    def list_running(self) -> list[Job]:
         for job in list(self._jobs):
             if job.session is None:
                 self.end(job)
         return list(self._jobs)
 
-    def named(self, identity: Any) -> Job | None:
+    def find(self, identity: Any) -> Job | None:
         """The job with this id, which is a list, as in the row."""
-        return next((job for job in self.running() if ["query", job.id] == identity), None)
+        return next((job for job in self.list_running() if ["query", job.id] == identity), None)
 
     @property
     def connections(self) -> int:
@@ -143,7 +143,7 @@ def jobs_of(database: Database) -> Jobs:
     session_of(database).check_open()
     engine = session_of(database).engine
     with _LOCK:
-        found = _KNOWN.get(engine)
-        if found is None:
-            found = _KNOWN[engine] = Jobs()
-        return found
+        jobs = _KNOWN.get(engine)
+        if jobs is None:
+            jobs = _KNOWN[engine] = Jobs()
+        return jobs

@@ -28,15 +28,15 @@ from reactdb.budget import Budget, Crowd, MemoryFull, Stopped, current
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import ClientError, CompileError, Terminated, as_failure
-from reactdb.dialects.rethinkdb.evaluator import Evaluator, RunOptions, check_limit, raising
-from reactdb.dialects.rethinkdb.feeding import EARLY_S, OpenFeed
+from reactdb.dialects.rethinkdb.evaluator import Evaluator, RunOptions, check_limit, raise_at_first_read
 from reactdb.dialects.rethinkdb.jobs import TERMINATED, Job, jobs_of
+from reactdb.dialects.rethinkdb.open_feed import EARLY_S, OpenFeed
 from reactdb.dialects.rethinkdb.parse import parse
 from reactdb.dialects.rethinkdb.profiling import Profiler
 from reactdb.dialects.rethinkdb.system import SERVER_NAME
 from reactdb.dialects.rethinkdb.values import Database as DatabaseValue
 from reactdb.dialects.rethinkdb.values import Sequence, Single, literal_type, stray_literal
-from reactdb.dialects.rethinkdb.wire import computed_json, rendered, to_json
+from reactdb.dialects.rethinkdb.wire import encode_computed, render, to_json
 from reactdb.errors import QueryError, ReactDBError, ResourceLimit
 from reactdb.expression import array_limit
 from reactdb.expression.markers import Grouped, Literal
@@ -73,7 +73,7 @@ class Frame(NamedTuple):
     token: int
     body: bytes
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         return HEADER.pack(self.token, len(self.body)) + self.body
 
 
@@ -156,7 +156,7 @@ class Session:
     def receive(self, token: int, body: bytes) -> list[Frame]:
         """Execute one request. Returns the responses that are available at once."""
         try:
-            request = _decoded(body)
+            request = _decode_request(body)
             kind = request[0]
             if kind == START:
                 return self._start(token, request)
@@ -186,12 +186,12 @@ class Session:
             if not isinstance(given, dict):
                 raise ClientError("Client is buggy (the options of a query are no object).")
             is_silent = given.get("noreply") is True
-            frames = [self._within_budget(self._evaluated, token, request, given, is_silent)]
+            frames = [self._within_budget(self._evaluate, token, request, given, is_silent)]
         except Exception as error:
             frames = [failure(token, error)]
         return [] if is_silent else frames
 
-    def _evaluated(self, token: int, request: list[Any], given: dict[str, Any], is_silent: bool) -> Frame:
+    def _evaluate(self, token: int, request: list[Any], given: dict[str, Any], is_silent: bool) -> Frame:
         options = run_options(self.database, given)
         limits = array_limit.set(options.array_limit)
         try:
@@ -200,7 +200,7 @@ class Session:
             job = evaluator.job = self._jobs.begin(self, token, term)
             try:
                 value = evaluator.run(term, {})
-                frame = self._answered(token, evaluator, value, options, is_silent=is_silent)
+                frame = self._respond(token, evaluator, value, options, is_silent=is_silent)
                 return with_profile(frame, evaluator) if isinstance(evaluator, Profiler) else frame
             finally:
                 stream = self._streams.get(token)
@@ -237,14 +237,14 @@ class Session:
             budget.end()
             current.reset(outer)
 
-    def _answered(
+    def _respond(
         self, token: int, evaluator: Evaluator, value: Any, options: RunOptions, *, is_silent: bool
     ) -> Frame:
         if isinstance(value, Sequence):
             if value.feed is not None:
                 if is_silent:
                     return response(token, {"t": SEQUENCE, "r": []})
-                return self._opened(token, value, options)
+                return self._open_feed(token, value, options)
             if value.is_array:
                 return atom(token, list(evaluator.elements(value, ())))
             with evaluator.task("Reading the first batch."):
@@ -257,14 +257,14 @@ class Session:
                 return self._first_batch(token, stream)
         if type(value) is Single:
             # A stored document needs no evaluation.
-            return response(token, {"t": ATOM, "r": [rendered(value.document())]})
-        return atom(token, answer(value))
+            return response(token, {"t": ATOM, "r": [render(value.document())]})
+        return atom(token, as_result(value))
 
     def _check_room(self) -> None:
         if len(self._streams) >= self._max_streams:
             raise ResourceLimit(f"This connection has {self._max_streams} open streams, which is the limit.")
 
-    def _opened(self, token: int, value: Sequence, options: RunOptions) -> Frame:
+    def _open_feed(self, token: int, value: Sequence, options: RunOptions) -> Frame:
         assert value.feed is not None
         self._check_room()
         feed = OpenFeed(value.feed, value.operators, self.database, lambda: self._note(token), self._clock)
@@ -272,7 +272,7 @@ class Session:
             is_stored(member.query) and not member.operators for member in value.feed.members
         )
         stream = OpenStream(None, feed, options, is_light=is_light)
-        feed.asked()
+        feed.note_request()
         try:
             return self._first_batch(token, stream)
         except BaseException:
@@ -285,8 +285,8 @@ class Session:
             raise ClientError(f"Token {token} not in stream cache.")
         stream.requests += 1
         if stream.feed is not None and stream.requests == 1:
-            stream.feed.asked()
-        return self._served(token, stream)
+            stream.feed.note_request()
+        return self._serve_requests(token, stream)
 
     def _stop(self, token: int) -> list[Frame]:
         stream = self._forget(token)
@@ -314,7 +314,7 @@ class Session:
         for token in notes:
             stream = self._streams.get(token)
             if stream is not None and stream.requests:
-                frames += self._served(token, stream)
+                frames += self._serve_requests(token, stream)
         return frames
 
     @property
@@ -341,15 +341,15 @@ class Session:
             token = self._killed.popleft()
             stream = self._streams.get(token)
             if stream is not None:
-                stream.kept = stream.elements = raising(Terminated(TERMINATED))
-                frames += self._served(token, stream)
+                stream.kept = stream.elements = raise_at_first_read(Terminated(TERMINATED))
+                frames += self._serve_requests(token, stream)
         return frames
 
     def _note(self, token: int) -> None:
         self._notes.append(token)
         self._wake()
 
-    def _served(self, token: int, stream: OpenStream) -> list[Frame]:
+    def _serve_requests(self, token: int, stream: OpenStream) -> list[Frame]:
         """Answer the waiting requests of a stream, as far as there are elements."""
         frames: list[Frame] = []
         limits = array_limit.set(stream.array_limit)
@@ -361,7 +361,7 @@ class Session:
                 stream.requests -= 1
                 frames.append(frame)
                 if stream.requests and stream.feed is not None:
-                    stream.feed.asked()
+                    stream.feed.note_request()
         except Exception as error:
             self._forget(token)
             stream.close()
@@ -382,9 +382,9 @@ class Session:
         return frames
 
     def _first_batch(self, token: int, stream: OpenStream) -> Frame:
-        found = self._batch(token, stream, is_first=True)
-        assert found is not None
-        return found
+        frame = self._batch(token, stream, is_first=True)
+        assert frame is not None
+        return frame
 
     def _batch(self, token: int, stream: OpenStream, *, is_first: bool = False) -> Frame | None:
         """The next batch as a frame; None if a feed has no events, unless this is its first batch."""
@@ -394,7 +394,7 @@ class Session:
         assert source is not None
         try:
             for element in source:
-                item = to_json(rendered(element)) if stream.is_light else computed_json(element)
+                item = to_json(render(element)) if stream.is_light else encode_computed(element)
                 items.append(item)
                 size += len(item)
                 if len(items) >= stream.max_rows or size >= MAX_BATCH_BYTES:
@@ -404,7 +404,7 @@ class Session:
             if not items or is_first:
                 raise
             # The elements before the error are delivered first, unless the first batch cannot be made.
-            stream.kept = stream.elements = raising(error)
+            stream.kept = stream.elements = raise_at_first_read(error)
             return self._partial(token, stream, items)
         if stream.feed is not None:
             stream.kept = None if is_last else source
@@ -468,7 +468,7 @@ def is_stored(query: Query | None) -> bool:
     return query is not None and not any(isinstance(step, (Map, ConcatMap, Group)) for step in query.steps)
 
 
-def _decoded(body: bytes) -> list[Any]:
+def _decode_request(body: bytes) -> list[Any]:
     try:
         request = json.loads(body)
     except (ValueError, RecursionError):
@@ -513,12 +513,12 @@ def run_options(database: Database, given: dict[str, Any]) -> RunOptions:
     return options
 
 
-def answer(value: Any) -> Any:
+def as_result(value: Any) -> Any:
     """A value that is not a stream, as datums and grouped data."""
     if isinstance(value, Single):
         value = value.document()
     if isinstance(value, Grouped):
-        return Grouped([(group, answer(reduction)) for group, reduction in value.groups])
+        return Grouped([(group, as_result(reduction)) for group, reduction in value.groups])
     if isinstance(value, Literal):
         raise stray_literal()
     if isinstance(value, DatabaseValue) or callable(value):
@@ -529,7 +529,7 @@ def answer(value: Any) -> Any:
 
 
 def atom(token: int, value: Any) -> Frame:
-    return Frame(token, b'{"t":%d,"r":[%b]}' % (ATOM, computed_json(value)))
+    return Frame(token, b'{"t":%d,"r":[%b]}' % (ATOM, encode_computed(value)))
 
 
 def response(token: int, content: dict[str, Any]) -> Frame:
@@ -538,8 +538,8 @@ def response(token: int, content: dict[str, Any]) -> Frame:
 
 def batch(token: int, kind: int, items: list[bytes], notes: list[int]) -> Frame:
     """A response with items that are already JSON."""
-    said = b',"n":' + to_json(notes)
-    return Frame(token, b'{"t":%d,"r":[%b]%b}' % (kind, b",".join(items), said))
+    suffix = b',"n":' + to_json(notes)
+    return Frame(token, b'{"t":%d,"r":[%b]%b}' % (kind, b",".join(items), suffix))
 
 
 def with_profile(frame: Frame, profiler: Profiler) -> Frame:
@@ -548,8 +548,8 @@ def with_profile(frame: Frame, profiler: Profiler) -> Frame:
 
 
 def failure(token: int, error: BaseException) -> Frame:
-    found = as_failure(error)
-    content: dict[str, Any] = {"t": found.type, "r": [found.message], "b": found.backtrace}
-    if found.kind is not None:
-        content["e"] = found.kind
+    reply = as_failure(error)
+    content: dict[str, Any] = {"t": reply.type, "r": [reply.message], "b": reply.backtrace}
+    if reply.kind is not None:
+        content["e"] = reply.kind
     return response(token, content)

@@ -1,7 +1,7 @@
 """Streams: descriptions of feeds, and operators that only ReQL has.
 
-The operators of `reactdb.steps` and of this file work on a table's documents and on an endless feed. A term that needs all
-elements at once is not an operator, and is refused on a feed.
+The operators of `reactdb.documents.steps` and of this file work on a table's documents and on an endless feed. A term that needs
+all elements at once is not an operator, and is refused on a feed.
 
 Rule of this file: operators know nothing of terms; they get Python functions.
 """
@@ -49,7 +49,7 @@ class FeedPlan:
         return [self.kind, INCLUDES_STATES] if self.has_states else [self.kind]
 
 
-def united(sequences: Iterable[tuple[Sequence, Callable[[], Iterator[Any]]]]) -> FeedPlan:
+def unite(sequences: Iterable[tuple[Sequence, Callable[[], Iterator[Any]]]]) -> FeedPlan:
     """The union of feeds and of finite sequences. Each feed sends its own states; they are not merged."""
     members: list[FeedMember] = []
     kinds: set[int] = set()

@@ -11,7 +11,7 @@ the version in `server_status`.
 `durability` and `write_acks` of a table's configuration can be set. They are kept in a hidden table, with the table's name in the
 file as the key, as for write hooks.
 
-Rule of this file: it makes the documents and keeps the settings. `configuring` decides about changes.
+Rule of this file: it makes the documents and keeps the settings. `terms_config` decides about changes.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def documents(native: NativeDatabase, name: str) -> list[dict[str, Any]]:
     if name == "server_status":
         return [server_status(native)]
     if name == "jobs":
-        return [job.document(SERVER_NAME) for job in jobs_of(native).running()]
+        return [job.document(SERVER_NAME) for job in jobs_of(native).list_running()]
     if name == "stats":
         return stats(native)
-    return [started(native)] if name == "logs" else []
+    return [log_entry(native)] if name == "logs" else []
 
 
 def addressable(native: NativeDatabase) -> list[str]:
@@ -159,7 +159,7 @@ def stats(native: NativeDatabase) -> list[dict[str, Any]]:
     jobs = jobs_of(native)
     engine = {
         "client_connections": jobs.connections,
-        "clients_active": len({job.session for job in jobs.running()}),
+        "clients_active": len({job.session for job in jobs.list_running()}),
         "queries_total": jobs.queries,
     }
     identity = session_of(native).database_id
@@ -169,7 +169,7 @@ def stats(native: NativeDatabase) -> list[dict[str, Any]]:
     ]
 
 
-def started(native: NativeDatabase) -> dict[str, Any]:
+def log_entry(native: NativeDatabase) -> dict[str, Any]:
     """The only entry of the table `logs`. Errors are in the log of the process."""
     moment = jobs_of(native).started
     return {

@@ -55,18 +55,18 @@ class TableNotes:
     def all(self, native: NativeDatabase) -> NativeTable | None:
         """The table of notes; None if it does not exist yet."""
         session = session_of(native)
-        if session.known(self._before) is not None:
+        if session.find_cached(self._before) is not None:
             if session.engine.read_only:
                 return native.table(self._before)
             self._take_over(native)
-        if session.known(self._home) is None:
+        if session.find_cached(self._home) is None:
             return None
         return NativeTable(session, Query(self._home))
 
     def get(self, native: NativeDatabase, table: TableName) -> dict[str, Any] | None:
         notes = self.all(native)
-        found: dict[str, Any] | None = None if notes is None else notes.get(table.file_name).run()
-        return found
+        note: dict[str, Any] | None = None if notes is None else notes.get(table.file_name).run()
+        return note
 
     def put(self, native: NativeDatabase, table: TableName, fields: dict[str, Any]) -> None:
         """Keep these fields; others of an earlier note stay."""
@@ -123,14 +123,14 @@ def check_name(kind: str, name: str) -> str:
 
 def databases(native: NativeDatabase) -> list[str]:
     """The names of the databases, sorted."""
-    found = {"test", SYSTEM}
+    names = {"test", SYSTEM}
     for name in native.table_list():
         database, dot, _ = name.partition(".")
         if dot:
-            found.add(database)
+            names.add(database)
     if DATABASES in native.table_list():
-        found.update(document["name"] for document in native.table(DATABASES))
-    return sorted(found)
+        names.update(document["name"] for document in native.table(DATABASES))
+    return sorted(names)
 
 
 def check_database(native: NativeDatabase, name: str) -> None:

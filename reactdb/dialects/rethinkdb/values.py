@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.dialects.rethinkdb.terms import Path
+from reactdb.documents.steps import Operator
 from reactdb.errors import MissingValue, QueryError, ReactDBError
 from reactdb.expression.markers import Grouped
 from reactdb.query import Query, Step
-from reactdb.steps import Operator
 from reactdb.values.codec import pretty
 from reactdb.values.collation import type_name
 
@@ -88,7 +88,7 @@ class Sequence:
         is_limited: Whether it has a limit.
         is_endless: Whether it never ends without being a feed.
         origin: The term of the table from which this was selected.
-        is_array: Whether it is really an array: without a table it becomes one (see `Evaluator.settled`), and the driver gets
+        is_array: Whether it is really an array: without a table it becomes one (see `Evaluator.read_arrays`), and the driver gets
             a selection as one array, not as a cursor.
         members: The sequences of a union.
     """
@@ -113,7 +113,7 @@ class Sequence:
         assert self.query is not None
         return replace(self, query=self.query.then(step), kind=kind or self.kind, **changes)
 
-    def refused(self, sentence: str, path: Path | None = None) -> Sequence:
+    def refuse_changes(self, sentence: str, path: Path | None = None) -> Sequence:
         """The sequence with an error for `changes`; an earlier reason is kept."""
         return self if self.refusal is not None else replace(self, refusal=(sentence, path))
 
@@ -122,16 +122,16 @@ class Sequence:
         if self.feed is not None:
             return replace(self, kind=STREAM, operators=(*self.operators, operator))
         made = stream(
-            lambda: operator().over(when_asked(read)), self.path, self.refusal or (EAGER, self.path)
+            lambda: operator().over(read_lazily(read)), self.path, self.refusal or (EAGER, self.path)
         )
         return replace(made, is_endless=self.is_endless, is_array=self.is_array)
 
-    def selected(self, operator: MakeOperator, read: Callable[[], Iterator[Any]]) -> Sequence:
+    def select(self, operator: MakeOperator, read: Callable[[], Iterator[Any]]) -> Sequence:
         """As `through`, for a step that omits some elements, so that documents of a table can still be written."""
-        found = self.through(operator, read)
+        sequence = self.through(operator, read)
         if self.table is None or self.kind == STREAM:
-            return found
-        return replace(found, kind=self.selection_kind, table=self.table)
+            return sequence
+        return replace(sequence, kind=self.selection_kind, table=self.table)
 
     @property
     def selection_kind(self) -> str:
@@ -141,7 +141,7 @@ class Sequence:
         return ARRAY_SELECTION if self.is_array else SELECTION
 
 
-def when_asked(read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+def read_lazily(read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     """The elements of `read`. Its call is delayed, because it may compute a first element, and some steps need none."""
     yield from read()
 
@@ -214,7 +214,7 @@ def literal_type(value: Any) -> str:
     return "FUNCTION" if callable(value) else "DATUM"
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """The value as error messages print it."""
     if isinstance(value, Database):
         return f'db("{value.name}")'
@@ -237,7 +237,7 @@ def cut(text: str, limit: int = 5_000) -> str:
 def expected(wanted: str, value: Any) -> ReactDBError:
     """The error for a value of the wrong type; for null, it is the error for a missing value."""
     is_null = value is None
-    sentence = f"Expected type {wanted} but found {literal_type(value)}:\n{shown(value)}"
+    sentence = f"Expected type {wanted} but found {literal_type(value)}:\n{format_value(value)}"
     return (MissingValue if is_null else QueryError)(sentence)
 
 

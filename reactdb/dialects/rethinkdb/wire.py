@@ -30,13 +30,13 @@ from uuid import UUID
 from reactdb.budget import current, spend
 from reactdb.errors import QueryError, ResourceLimit
 from reactdb.expression.markers import Grouped
-from reactdb.expression.operations_time import YEAR_SENTENCE, read_zone
+from reactdb.expression.operations.times import YEAR_SENTENCE, read_zone
 from reactdb.json import encode
 from reactdb.values.blob import Blob
 from reactdb.values.collation import maxval, minval
 from reactdb.values.pseudotypes import REQL, binary_object, time_object
-from reactdb.values.respelling import Respelling
 from reactdb.values.scalars import EPOCH, microseconds_of
+from reactdb.values.shown_values import Respelling
 from reactdb.values.value_types import text_of
 
 # ReQL's numbers are doubles, and not every larger whole number is exact in a double.
@@ -110,14 +110,14 @@ def read_names(value: dict[str, Any]) -> dict[str, Any]:
     return {name[1:] if _SPELLED.fullmatch(name) else name: inner for name, inner in value.items()}
 
 
-def _spelled(name: str, document: Mapping[str, Any]) -> str:
+def _escape_name(name: str, document: Mapping[str, Any]) -> str:
     """The name of a field for a driver."""
     if name == REQL:
         return name if document[REQL] == "GEOMETRY" else f"={name}"
     return f"={name}" if _SPELLED.fullmatch(name) else name
 
 
-def rendered(value: Any) -> Any:
+def render(value: Any) -> Any:
     """The value as JSON values, with names sorted as in RethinkDB."""
     kind = type(value)
     if kind is str or kind is int or value is None or kind is bool:
@@ -128,33 +128,33 @@ def rendered(value: Any) -> Any:
             budget.spend(len(value))
         names = sorted(value)
         if REQL in "".join(names):
-            return {_spelled(name, value): rendered(value[name]) for name in names}
-        return {name: rendered(value[name]) for name in names}
+            return {_escape_name(name, value): render(value[name]) for name in names}
+        return {name: render(value[name]) for name in names}
     if isinstance(value, (list, tuple)):
         budget = current.get()
         if budget is not None:
             budget.spend(len(value))
-        return [rendered(inner) for inner in value]
+        return [render(inner) for inner in value]
     if isinstance(value, float):
         if not isfinite(value):
             return None
         return int(value) if value.is_integer() and abs(value) <= EXACT_INTEGERS else value
-    return _rendered_rarely(value)
+    return _render_rare(value)
 
 
-def _rendered_rarely(value: Any) -> Any:
+def _render_rare(value: Any) -> Any:
     if isinstance(value, (str, int)):
         return value
     if isinstance(value, Grouped):
-        return {REQL: "GROUPED_DATA", "data": [rendered(pair) for pair in value.groups]}
+        return {REQL: "GROUPED_DATA", "data": [render(pair) for pair in value.groups]}
     if isinstance(value, datetime):
         return time_object(value, _seconds(value))
     if isinstance(value, (bytes, bytearray, memoryview)):
         return binary_object(value)
     if isinstance(value, Decimal):
-        return rendered(float(value))
+        return render(float(value))
     if isinstance(value, timedelta):
-        return rendered(value.total_seconds())
+        return render(value.total_seconds())
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, (date, time)):
@@ -190,15 +190,15 @@ def is_exact(value: Any) -> bool:
     return kind is list and all(map(is_exact, value))
 
 
-def _shown(value: Any) -> Any:
+def _as_stored(value: Any) -> Any:
     """The stored form of a value that comes back as a driver saw it."""
-    return _read_back(rendered(value))
+    return _read_back(render(value))
 
 
 def _read_back(value: Any) -> Any:
     if isinstance(value, dict):
-        found = read_names({name: _read_back(inner) for name, inner in value.items()})
-        return read_pseudotype(found) if REQL in value else found
+        fields = read_names({name: _read_back(inner) for name, inner in value.items()})
+        return read_pseudotype(fields) if REQL in value else fields
     if isinstance(value, list):
         return [_read_back(inner) for inner in value]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -206,16 +206,16 @@ def _read_back(value: Any) -> Any:
     return value
 
 
-def _sent(value: Any) -> Any:
+def _round_times(value: Any) -> Any:
     """A value from a driver, with its times rounded to milliseconds."""
     if isinstance(value, datetime):
         return _read_time(time_object(value, round(microseconds_of(value - EPOCH) / 1_000) / 1_000))
     if isinstance(value, dict):
-        return {name: _sent(inner) for name, inner in value.items()}
-    return [_sent(inner) for inner in value] if isinstance(value, list) else value
+        return {name: _round_times(inner) for name, inner in value.items()}
+    return [_round_times(inner) for inner in value] if isinstance(value, list) else value
 
 
-RESPELLING: Final = Respelling(is_exact, _shown, _sent)
+RESPELLING: Final = Respelling(is_exact, _as_stored, _round_times)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def to_json(value: Any) -> bytes:
     return encode(value).encode("utf-8", "replace")
 
 
-def computed_json(value: Any) -> bytes:
+def encode_computed(value: Any) -> bytes:
     """A computed value of a query, as the bytes of a frame.
 
     A variable can be used more than once, so a few terms can make a value with the same array ten million times.
@@ -239,10 +239,10 @@ def computed_json(value: Any) -> bytes:
     left = _left_of(MAX_ANSWER_VALUES, value)
     if left < 0:
         raise ResourceLimit(f"Answer over size limit: it holds more than {MAX_ANSWER_VALUES} values.")
-    found = rendered(value)
+    json_value = render(value)
     if MAX_ANSWER_VALUES - left <= ENCODED_AT_ONCE:
-        return to_json(found)
-    return "".join(_pieces(found)).encode("utf-8", "replace")
+        return to_json(json_value)
+    return "".join(_pieces(json_value)).encode("utf-8", "replace")
 
 
 def _left_of(left: int, value: Any) -> int:

@@ -12,9 +12,9 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from reactdb.feeds.pipeline import Boxed, inverted, value_function
+from reactdb.documents.steps import number_of, sort_key_of
+from reactdb.feeds.pipeline import Boxed, invert, value_function
 from reactdb.query import Aggregate
-from reactdb.steps import number_of, sort_key_of
 from reactdb.values import codec
 from reactdb.values.totals import Total
 
@@ -100,8 +100,8 @@ class Extreme:
         self._values: dict[bytes, bytes] = {}
 
     def _sort_key(self, box: Boxed) -> bytes | None:
-        found = self._key_of(box.value)
-        return None if found is None else (inverted(found) if self._is_max else found) + box.sort_key
+        sort_key = self._key_of(box.value)
+        return None if sort_key is None else (invert(sort_key) if self._is_max else sort_key) + box.sort_key
 
     def add(self, box: Boxed) -> None:
         sort_key = self._sort_key(box)

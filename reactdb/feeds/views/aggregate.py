@@ -14,13 +14,13 @@ from operator import itemgetter
 from typing import Any
 
 from reactdb.change import Change
-from reactdb.feeds.failures import Failures, step_in_words
+from reactdb.documents.steps import group_of
+from reactdb.feeds.failures import Failures, describe_step
 from reactdb.feeds.pipeline import Boxed, same_value, value_function
 from reactdb.feeds.views.accumulators import Accumulator, accumulator_of
 from reactdb.feeds.views.base import AnyDelta, Delta, Initial, Route, StateReader, View
 from reactdb.feeds.views.select import SelectView
 from reactdb.query import Aggregate, Group, Step
-from reactdb.steps import group_of
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
 from reactdb.values import collation
@@ -51,7 +51,7 @@ class DerivedView:
 
     def _note(self, error: Exception, change: Change, step: Step | None = None) -> None:
         """Note a failure of the step (None: the view's own) for the value that the change wrote."""
-        self._failures.note(error, change.key_bytes, change.seq, lambda: step_in_words(step or self._step))
+        self._failures.note(error, change.key_bytes, change.seq, lambda: describe_step(step or self._step))
 
     def _take(self, snapshot: Snapshot, add: Callable[[Any], object]) -> None:
         """Seed the view below, and add each of its boxed values. A part of a table is read page by page."""
@@ -62,8 +62,8 @@ class DerivedView:
                 add(initial.value)
             return
         # Where one cannot be added, the rest must not keep the snapshot.
-        with closing(below.read(snapshot)) as found:
-            for initial in found:
+        with closing(below.read(snapshot)) as results:
+            for initial in results:
                 add(initial.value)
 
 
@@ -140,13 +140,13 @@ class GroupView(DerivedView):
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         if self._make is None:
-            return self._labelled(self.below.result(snapshot))
-        found = [(key, group.name, group.reported) for key, group in self._groups.items()]
-        found.sort(key=itemgetter(0))
-        return (Initial(value, group=[name], identity=_identity(key, name)) for key, name, value in found)
+            return self._label(self.below.result(snapshot))
+        rows = [(key, group.name, group.reported) for key, group in self._groups.items()]
+        rows.sort(key=itemgetter(0))
+        return (Initial(value, group=[name], identity=_identity(key, name)) for key, name, value in rows)
 
-    def _labelled(self, found: Iterable[Initial]) -> Iterable[Initial]:
-        for initial in found:
+    def _label(self, results: Iterable[Initial]) -> Iterable[Initial]:
+        for initial in results:
             yield Initial(initial.value.value, group=[self._group(initial.value.value)])
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
@@ -154,12 +154,12 @@ class GroupView(DerivedView):
         if not deltas:
             return ()
         if self._make is None:
-            return self._labelled_deltas(change, deltas)
+            return self._label_deltas(change, deltas)
         touched: dict[bytes, Members] = {}
         for delta in deltas:
             old_box, new_box = boxes(delta)
-            old = self._touch(old_box, touched, change, is_new=False)
-            new = self._touch(new_box, touched, change, is_new=True)
+            old = self._find_or_add_group(old_box, touched, change, is_new=False)
+            new = self._find_or_add_group(new_box, touched, change, is_new=True)
             error = move(
                 None if old is None else old.accumulator,
                 old_box,
@@ -168,9 +168,9 @@ class GroupView(DerivedView):
             )
             if error is not None:
                 self._note(error, change, self._aggregate)
-        return [step for key, group in touched.items() for step in self._changed_group(change, key, group)]
+        return [step for key, group in touched.items() for step in self._report_group(change, key, group)]
 
-    def _touch(
+    def _find_or_add_group(
         self, box: Boxed | None, touched: dict[bytes, Members], change: Change, *, is_new: bool
     ) -> Members | None:
         """The group that a value enters or leaves; None for no value."""
@@ -191,7 +191,7 @@ class GroupView(DerivedView):
             group.names.remove(value)
         return group
 
-    def _changed_group(self, change: Change, key: bytes, group: Members) -> list[Delta]:
+    def _report_group(self, change: Change, key: bytes, group: Members) -> list[Delta]:
         """The deltas of a group. If its name changes its canonical form, readers see one group removed and another
         added."""
         old_val, old_name, name = group.reported, group.name, group.names.value
@@ -211,7 +211,7 @@ class GroupView(DerivedView):
             Delta(change, None, new_val, identity=_identity(key, name), group=[name]),
         ]
 
-    def _labelled_deltas(self, change: Change, deltas: Sequence[AnyDelta]) -> list[Delta]:
+    def _label_deltas(self, change: Change, deltas: Sequence[AnyDelta]) -> list[Delta]:
         """The deltas of documents with their groups. A document that keeps its sort key in its group is one delta;
         the others of the same group are paired, a leaving one with an entering one."""
         steps: dict[MemberName, Move] = {}
@@ -221,13 +221,13 @@ class GroupView(DerivedView):
                 self._move_of(steps, old, self._group_or_none(old, None)).leave(old)
             if new is not None:
                 self._move_of(steps, new, self._group_or_none(new, change)).new = new
-        found: list[Delta] = []
+        result: list[Delta] = []
         left: dict[bytes, list[tuple[MemberName, Move]]] = {}
         taken: list[tuple[MemberName, Move]] = []
         for name, step in steps.items():
             if step.old is not None and step.new is not None:
                 if not same_value(step.old.value, step.new.value):
-                    found.append(step.delta(change, name))
+                    result.append(step.delta(change, name))
             elif step.old is not None:
                 left.setdefault(name[0], []).append((name, step))
             elif step.new is not None:
@@ -240,8 +240,8 @@ class GroupView(DerivedView):
                 number = next((n for n, (_, other) in enumerate(others) if _is_same(other, step)), 0)
                 leaving, other = others.pop(number)
                 step.old = other.old
-            found.append(step.delta(change, name, leaving))
-        return found + [step.delta(change, name) for others in left.values() for name, step in others]
+            result.append(step.delta(change, name, leaving))
+        return result + [step.delta(change, name) for others in left.values() for name, step in others]
 
     def _move_of(self, steps: dict[MemberName, Move], box: Boxed, group: Any) -> Move:
         return steps.setdefault((collation.key_bytes(group), box.sort_key), Move(group))

@@ -17,7 +17,7 @@ from reactdb.expression import (
     Predicate,
     as_function,
     field_path,
-    implied_ranges,
+    find_implied_ranges,
     may_fail,
     route_of,
     routing_keys,
@@ -51,10 +51,10 @@ def routes_of_tests(table_id: int, steps: Sequence[Step], is_strict: bool) -> li
 
 
 def _values_of(table_id: int, predicate: Predicate) -> list[Route] | None:
-    found = routing_keys(predicate)
-    if found is None:
+    keys = routing_keys(predicate)
+    if keys is None:
         return None
-    path, values = found
+    path, values = keys
     axis = FieldAxis(path)
     return [OneValue(table_id, axis, value) for value in values]
 
@@ -62,7 +62,7 @@ def _values_of(table_id: int, predicate: Predicate) -> list[Route] | None:
 def _range_of(table_id: int, predicate: Predicate) -> list[Route] | None:
     if predicate.expression is None:
         return None
-    for expression, start, stop in implied_ranges(predicate):
+    for expression, start, stop in find_implied_ranges(predicate):
         path = field_path(expression)
         # A field of an array is an array of the fields, which no walk along the path would find.
         is_walk = path is not None and (len(path) == 1 or start > LAST_ARRAY)
@@ -91,7 +91,7 @@ class FieldAxis(Value):
                 return () if before is None else (before,)
         after = route_of(new, path)
         if after is None and len(path) > 1:
-            error = _blocked(new, path)
+            error = _path_error(new, path)
             if error is not None:
                 raise Unroutable(() if before is None else (before,), error)
         if before is None or before == after:
@@ -102,15 +102,15 @@ class FieldAxis(Value):
         return ".".join(self.path)
 
 
-def _blocked(document: Any, path: tuple[str, ...]) -> QueryError | None:
+def _path_error(document: Any, path: tuple[str, ...]) -> QueryError | None:
     """The error of a path that leads through something other than an object; None if a field is only missing."""
-    found = document
+    value = document
     for name in path:
-        if found is None:
+        if value is None:
             return None
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             break
-        found = found.get(name)
+        value = value.get(name)
     else:
         return None
     expression: Expression = row
@@ -137,12 +137,12 @@ class ExpressionAxis:
         self._function = as_function(expression)
 
     def values(self, change: Change) -> Sequence[bytes]:
-        found = []
+        keys = []
         failed: Exception | None = None
         for document, is_new in ((change.old_val, False), (change.new_val, True)):
             if document is not None:
                 try:
-                    found.append(collation.key_bytes(self._function(document)))
+                    keys.append(collation.key_bytes(self._function(document)))
                 except MemoryError:
                     raise
                 except MissingValue:
@@ -153,8 +153,8 @@ class ExpressionAxis:
                     # its write.
                     failed = error if is_new else failed
         if failed is not None:
-            raise Unroutable(found, failed)
-        return found
+            raise Unroutable(keys, failed)
+        return keys
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExpressionAxis) and other.expression.key == self.expression.key
@@ -180,12 +180,12 @@ class IndexAxis:
     def values(self, change: Change) -> Sequence[bytes]:
         # The writer has found them already, so that no document need be decoded.
         places = change.places
-        found = None if places is None else places.get(self._id)
-        if found is None:
+        keys = None if places is None else places.get(self._id)
+        if keys is None:
             documents = (change.old_val, change.new_val)
             entries = [self.index.entries(document) for document in documents if document is not None]
-            found = [value for some in entries for value, _ in some]
-        return found
+            keys = [value for some in entries for value, _ in some]
+        return keys
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IndexAxis) and other.index.id == self.index.id

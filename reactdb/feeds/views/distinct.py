@@ -10,13 +10,13 @@ from operator import itemgetter
 from typing import Any
 
 from reactdb.change import Change
+from reactdb.documents.steps import value_or
 from reactdb.expression.markers import absent
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Boxed, same_value, value_function
 from reactdb.feeds.views.aggregate import DerivedView, boxes
 from reactdb.feeds.views.base import AnyDelta, Delta, Initial, StateReader, View
 from reactdb.query import Distinct
-from reactdb.steps import value_or
 from reactdb.store.snapshot import Snapshot
 from reactdb.values import collation
 from reactdb.values.canonical import Spellings
@@ -44,13 +44,13 @@ class DistinctView(DerivedView):
         self._take(snapshot, self._add)
 
     def _add(self, box: Any) -> None:
-        found = self._found(box)
-        if found is not None:
-            self._count(*found, 1)
+        entry = self._read_entry(box)
+        if entry is not None:
+            self._count(*entry, 1)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
-        found = [(key, self._shown(key)) for key in self._values]
-        return (Initial(value, identity=key) for key, value in sorted(found, key=itemgetter(0)))
+        rows = [(key, self._reported_value(key)) for key in self._values]
+        return (Initial(value, identity=key) for key, value in sorted(rows, key=itemgetter(0)))
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
         deltas = self.below.advance(change, reader)
@@ -59,26 +59,26 @@ class DistinctView(DerivedView):
         before: dict[bytes, Any] = {}
         for delta in deltas:
             for box, step in zip(boxes(delta), (-1, 1), strict=True):
-                found = self._quietly(box, None if step < 0 else change)
-                if found is not None:
-                    if found[0] not in before:
-                        before[found[0]] = self._shown(found[0])
-                    self._count(*found, step)
+                entry = self._read_entry_or_note(box, None if step < 0 else change)
+                if entry is not None:
+                    if entry[0] not in before:
+                        before[entry[0]] = self._reported_value(entry[0])
+                    self._count(*entry, step)
         reported = []
         for key, old_val in before.items():
-            new_val = self._shown(key)
+            new_val = self._reported_value(key)
             if not same_value(old_val, new_val):
                 reported.append(Delta(change, old_val, new_val, identity=("value", key)))
         return reported
 
-    def _shown(self, key: bytes) -> Any:
+    def _reported_value(self, key: bytes) -> Any:
         """The reported value of that key; None if there is none."""
-        found = self._values.get(key)
-        if found is None:
+        spellings = self._values.get(key)
+        if spellings is None:
             return None
-        return Boxed(found.value, key) if self._boxed else found.value
+        return Boxed(spellings.value, key) if self._boxed else spellings.value
 
-    def _found(self, box: Boxed) -> tuple[bytes, Any] | None:
+    def _read_entry(self, box: Boxed) -> tuple[bytes, Any] | None:
         """(key bytes, value), or None for an element that has none."""
         value = self._value_of(box.value)
         if value is absent or (value is None and not self._boxed):
@@ -86,24 +86,24 @@ class DistinctView(DerivedView):
             return None
         return collation.key_bytes(value), value
 
-    def _quietly(self, box: Boxed | None, change: Change | None) -> tuple[bytes, Any] | None:
+    def _read_entry_or_note(self, box: Boxed | None, change: Change | None) -> tuple[bytes, Any] | None:
         """The same, where a failure is noted if `change` wrote the value; None for a value that was there before."""
         if box is None:
             return None
         try:
-            return self._found(box)
+            return self._read_entry(box)
         except Exception as error:
             if change is not None:
                 self._note(error, change)
             return None
 
     def _count(self, key: bytes, value: Any, step: int) -> None:
-        found = self._values.get(key)
-        if found is None:
-            found = self._values[key] = Spellings()
+        spellings = self._values.get(key)
+        if spellings is None:
+            spellings = self._values[key] = Spellings()
         if step > 0:
-            found.add(value)
+            spellings.add(value)
         else:
-            found.remove(value)
-        if not found.count:
+            spellings.remove(value)
+        if not spellings.count:
             del self._values[key]

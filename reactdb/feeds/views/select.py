@@ -74,9 +74,9 @@ class PairingView(SourceView):
         ):
             # The documents are in the result as they are, and the store logs no change that changes nothing.
             return (change,)
-        return self._paired(change, old, new)
+        return self._pair_copies(change, old, new)
 
-    def _paired(self, change: Change, old: Sequence[Sorted], new: Sequence[Sorted]) -> list[AnyDelta]:
+    def _pair_copies(self, change: Change, old: Sequence[Sorted], new: Sequence[Sorted]) -> list[AnyDelta]:
         deltas: list[AnyDelta] = []
         for copy in range(max(len(old), len(new))):
             old_val = old[copy][0] if copy < len(old) else None
@@ -114,8 +114,8 @@ class SelectView(PairingView):
         documents = zip(page.places, codec.decode_many_frozen(page.bodies), strict=True)
         if self.pipeline.is_identity:
             return documents
-        found = ((place, self.pipeline(document, b"")) for place, document in documents)
-        return ((place, result[0]) for place, result in found if result is not None)
+        results = ((place, self.pipeline(document, b"")) for place, document in documents)
+        return ((place, result[0]) for place, result in results if result is not None)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         return self._result(list(self.source.read(snapshot)))
@@ -136,8 +136,8 @@ class SelectView(PairingView):
                         yield Initial(result[0])
 
     def _result(self, rows: Iterable[tuple[bytes, bytes, bytes]]) -> Iterator[Initial]:
-        found = (self.pipeline(codec.decode_frozen(body), sort_key) for sort_key, _, body in rows)
-        results: Iterable[Sorted] = (result for result in found if result is not None)
+        computed = (self.pipeline(codec.decode_frozen(body), sort_key) for sort_key, _, body in rows)
+        results: Iterable[Sorted] = (result for result in computed if result is not None)
         if self.is_ordered:
             results = sorted(results, key=itemgetter(1))
         for value, _ in results:
@@ -156,8 +156,8 @@ class PointView(PairingView):
         return self._result(snapshot.get(self.source.table, self.source.key))
 
     def _result(self, body: bytes | None) -> Iterator[Initial]:
-        found = None if body is None else self.pipeline(codec.decode_frozen(body), b"")
-        yield Initial(None if found is None else found[0])
+        result = None if body is None else self.pipeline(codec.decode_frozen(body), b"")
+        yield Initial(None if result is None else result[0])
 
 
 class AllTablesView:
@@ -199,40 +199,42 @@ class AllTablesView:
 
     def _result(self, tables: list[tuple[str, list[Any]]]) -> Iterator[Initial]:
         for name, rows in tables:
-            for found in rows:
-                yield Initial(codec.decode_frozen(found.body), table=name)
+            for row in rows:
+                yield Initial(codec.decode_frozen(row.body), table=name)
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
         if not is_shown(change):
             return ()
         if change.table_id != CATALOGUE or self._has_catalogue:
             return (change,)
-        return moved_documents(change, reader) if change.kind_code in (TABLE_DROP, TABLE_RENAME) else ()
+        return expand_table_change(change, reader) if change.kind_code in (TABLE_DROP, TABLE_RENAME) else ()
 
     def describe(self) -> dict[str, Any]:
         return {"access": "every document of every table", "index": None}
 
 
-def moved_documents(change: Change, reader: StateReader) -> list[Change]:
+def expand_table_change(change: Change, reader: StateReader) -> list[Change]:
     """The deltas of a table's documents when it is dropped or renamed: each document is removed, and for a renamed
     table added under the new name.
 
     Raises:
         HistoryLost: Compaction in another process has overtaken it.
     """
-    said = change.catalogue
-    assert said is not None
-    table_id, new_name = said["table_id"], said.get("new_name")
+    details = change.catalogue
+    assert details is not None
+    table_id, new_name = details["table_id"], details.get("new_name")
     # The documents of a table stay in the file until compaction passes its end.
     before = reader.at(change.seq - 1)
     seq, commit, time, origin = change.seq, change.commit, change.time, change.origin
-    found: list[Change] = []
+    changes: list[Change] = []
     for key, body in before.rows(before.catalogue.by_id[table_id]):
-        found.append(
-            Change(seq, said["table"], table_id, key, GONE_WITH_TABLE, None, body, None, commit, time, origin)
+        changes.append(
+            Change(
+                seq, details["table"], table_id, key, GONE_WITH_TABLE, None, body, None, commit, time, origin
+            )
         )
         if new_name is not None:
-            found.append(
+            changes.append(
                 Change(seq, new_name, table_id, key, CAME_WITH_NAME, None, None, body, commit, time, origin)
             )
-    return found
+    return changes

@@ -20,10 +20,10 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from reactdb.access import WHOLE, Access
 from reactdb.change import Change
+from reactdb.documents.access_path import WHOLE, Access
 from reactdb.feeds.failures import Failures
-from reactdb.feeds.pipeline import Pipeline, Sorted, inverted
+from reactdb.feeds.pipeline import Pipeline, Sorted, invert
 from reactdb.feeds.position import name_of_order
 from reactdb.feeds.views.axes import IndexAxis, routes_of_tests
 from reactdb.feeds.views.base import MovingRange, OneKey, OneValue, Route, ValueRange, WholeTable
@@ -68,7 +68,7 @@ class Source:
         self.stop = b"\xff" if access.is_detour else access.range.stop
         self.is_reversed = access.range.reverse
         is_plain = not access.rest and access.aggregate is None
-        self._access = access if is_plain else access.changed(rest=(), aggregate=None)
+        self._access = access if is_plain else access.copy_with(rest=(), aggregate=None)
         self._positions: dict[bytes, list[bytes]] | None = None
         if access.keys is not None:
             self._positions = {}
@@ -105,22 +105,22 @@ class Source:
             return NO_KEYS if sort_key is None else (sort_key,)
         entries = self.index.entries(document)
         if positions is not None:
-            found = [
+            keys = [
                 position + key + _number(tag)
                 for value, tag in entries
                 for position in positions.get(value, NO_KEYS)
             ]
         else:
             inside = [self._inside(value, value + key + _number(tag)) for value, tag in entries]
-            found = [sort_key for sort_key in inside if sort_key is not None]
-        found.sort()
-        return found
+            keys = [sort_key for sort_key in inside if sort_key is not None]
+        keys.sort()
+        return keys
 
     def _inside(self, value: bytes, sort_key: bytes) -> bytes | None:
         """The sort key in the direction of the order; None for a value outside of the range."""
         if not self.start <= value < self.stop:
             return None
-        return inverted(sort_key) if self.is_reversed else sort_key
+        return invert(sort_key) if self.is_reversed else sort_key
 
     def known_sort_keys(self, change: Change) -> tuple[bytes | None, bytes | None] | None:
         """The sort key before and after the change, from the index values that the writer has found: no document is decoded for
@@ -161,12 +161,12 @@ class Source:
         access = self._access
         if access.is_detour and not self._has_index(snapshot):
             # The index was dropped in between; the documents are found without it.
-            access = access.changed(index=None, detour=None)
+            access = access.copy_with(index=None, detour=None)
         if wanted is not None:
-            access = access.changed(rest=(Limit(wanted),))
-        for found in access.places(snapshot):
-            place = found.key if isinstance(found, Row) else found[:3]
-            yield self.sort_key_of(place), found.key, found.body
+            access = access.copy_with(rest=(Limit(wanted),))
+        for row in access.places(snapshot):
+            place = row.key if isinstance(row, Row) else row[:3]
+            yield self.sort_key_of(place), row.key, row.body
 
     @property
     def order(self) -> str | None:
@@ -184,8 +184,8 @@ class Source:
     def walk(self, snapshot: Snapshot, after: Place | None = None) -> Iterator[Page]:
         """The encoded documents of `read` past a place, page by page if they are walked. Only with an `order`."""
         if not self.is_walked:
-            found = [row for row in self.read(snapshot) if after is None or row[1] > after]  # type: ignore[operator]
-            return iter([Page([key for _, key, _ in found], [body for _, _, body in found])])
+            rows = [row for row in self.read(snapshot) if after is None or row[1] > after]  # type: ignore[operator]
+            return iter([Page([key for _, key, _ in rows], [body for _, _, body in rows])])
         return pages(
             snapshot, self.table, self.index, self.start, self.stop, reverse=self.is_reversed, after=after
         )
@@ -193,7 +193,7 @@ class Source:
     def sort_key_of(self, place: Place) -> bytes:
         """The sort key of a document that was walked to."""
         sort_key = place if isinstance(place, bytes) else place[0] + place[1] + _number(place[2])
-        return inverted(sort_key) if self.is_reversed else sort_key
+        return invert(sort_key) if self.is_reversed else sort_key
 
     def _has_index(self, snapshot: Snapshot) -> bool:
         table, index = snapshot.catalogue.by_id.get(self.table.id), self._access.index
@@ -253,7 +253,7 @@ class Source:
     def values_until(self, sort_key: bytes, key: bytes) -> tuple[bytes, bytes]:
         """The range of values, or of keys, whose sort keys are all up to this one; `key` is the key of its
         document."""
-        last = inverted(sort_key) if self.is_reversed else sort_key
+        last = invert(sort_key) if self.is_reversed else sort_key
         if self.index is not None:
             last = last[: -len(key) - _NUMBER_BYTES]
         return (last, self.stop) if self.is_reversed else (self.start, last + b"\x00")
@@ -318,12 +318,12 @@ class SourceView:
             return ()
         document, failures = (change.new_val, self.failures) if is_new else (change.old_val, None)
         key, attempt = change.key_bytes, self.pipeline.attempt
-        found = []
+        pairs = []
         for sort_key in self.source.sort_keys(key, document):
             result = attempt(document, sort_key, failures, key, change.seq)
             if result is not None:
-                found.append(result)
-        return found
+                pairs.append(result)
+        return pairs
 
 
 @lru_cache(maxsize=16)

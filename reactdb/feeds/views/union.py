@@ -52,14 +52,14 @@ class UnionView:
         return chain.from_iterable([member.result(snapshot) for member in self.members])
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
-        found: list[AnyDelta] = []
+        result: list[AnyDelta] = []
         for number, member in enumerate(self.members):
             deltas = member.advance(change, reader)
             if number == 0:
-                found.extend(deltas)
+                result.extend(deltas)
             else:
-                found.extend(_numbered(delta, number) for delta in deltas)
-        return found
+                result.extend(_number_delta(delta, number) for delta in deltas)
+        return result
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -79,24 +79,24 @@ class OrderedUnionView(UnionView):
         return self.items()
 
     def items(self) -> list[Initial]:
-        found: list[Initial] = []
+        result: list[Initial] = []
         for number, member in enumerate(self._lists):
-            base = len(found)
+            base = len(result)
             for offset, item in enumerate(member.items()):
-                found.append(Initial(item.value, base + offset, (number, item.identity)))
-        return found
+                result.append(Initial(item.value, base + offset, (number, item.identity)))
+        return result
 
     def advance(self, change: Change, reader: StateReader) -> Sequence[AnyDelta]:
-        found: list[AnyDelta] = []
+        result: list[AnyDelta] = []
         base = 0
         for number, member in enumerate(self._lists):
             # In the order in which deltas are applied: the lists before this one have their new length already.
-            found += [_shifted(delta, number, base) for delta in member.advance(change, reader)]
+            result += [_shift(delta, number, base) for delta in member.advance(change, reader)]
             base += member.size
-        return found
+        return result
 
 
-def _shifted(delta: AnyDelta, number: int, base: int) -> Delta:
+def _shift(delta: AnyDelta, number: int, base: int) -> Delta:
     """The delta of a list that begins at `base`. A new object, because deltas may be shared."""
     assert isinstance(delta, Delta)
     return Delta(
@@ -110,7 +110,7 @@ def _shifted(delta: AnyDelta, number: int, base: int) -> Delta:
     )
 
 
-def _numbered(delta: AnyDelta, number: int) -> Delta:
+def _number_delta(delta: AnyDelta, number: int) -> Delta:
     """The delta with the number of that member. A new object, because deltas may be shared."""
     if type(delta) is not Delta:
         return Delta(delta, delta.old_val, delta.new_val, member=number)  # type: ignore[arg-type]

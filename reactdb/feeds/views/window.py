@@ -20,7 +20,7 @@ from operator import itemgetter
 from typing import Any
 
 from reactdb.change import Change
-from reactdb.feeds.edits import edits
+from reactdb.feeds.edits import compute_edits
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Pipeline, Ranked, same_value
 from reactdb.feeds.views.base import AnyDelta, Delta, Initial, OneKey, OneValue, Route, StateReader
@@ -103,9 +103,13 @@ class WindowView(SourceView):
         # Nothing ever enters a window without room.
         if self.stop == self.start:
             return ()
-        found = super().routes()
-        if self._moving_range is None or not found or isinstance(found[0], (OneKey, OneValue)):
-            return found
+        source_routes = super().routes()
+        if (
+            self._moving_range is None
+            or not source_routes
+            or isinstance(source_routes[0], (OneKey, OneValue))
+        ):
+            return source_routes
         return (self._moving_range,)
 
     @property
@@ -151,13 +155,13 @@ class WindowView(SourceView):
     def _fill(self, snapshot: Snapshot, *, is_seed: bool = False) -> None:
         """Read the first documents of the order again."""
         capacity = None if self.stop is None else self.stop + self._spare
-        found = self._found(snapshot, capacity, is_seed)
+        items = self._read_ranked(snapshot, capacity, is_seed)
         if capacity is None:
-            first = sorted(found, key=itemgetter(0))
+            first = sorted(items, key=itemgetter(0))
         elif self.is_sorted_here:
-            first = nsmallest(capacity + 1, found, key=itemgetter(0))
+            first = nsmallest(capacity + 1, items, key=itemgetter(0))
         else:
-            first = list(islice(found, capacity + 1))
+            first = list(islice(items, capacity + 1))
         self.bound = None
         if capacity is not None and len(first) > capacity:
             del first[capacity:]
@@ -177,7 +181,7 @@ class WindowView(SourceView):
             key, _ = self.held[-1].identity
             moving_range.move(*source.values_until(self.bound, key))
 
-    def _found(self, snapshot: Snapshot, capacity: int | None, is_seed: bool) -> Iterator[Ranking]:
+    def _read_ranked(self, snapshot: Snapshot, capacity: int | None, is_seed: bool) -> Iterator[Ranking]:
         """(sort key, item) of every document that passes; in order where the source is."""
         wanted = None if capacity is None or self.is_sorted_here else capacity + 1
         pipeline = self.pipeline
@@ -256,14 +260,14 @@ class WindowView(SourceView):
     ) -> Delta | None:
         """Remove one element and insert another, or only one of both, and report the change of the window."""
         old_rank = None if old_key is None else self._rank(old_key)
-        old_offset = self._clamped(old_rank)
+        old_offset = self._clamp(old_rank)
         leaving = self._at(old_offset)
         if old_rank is not None:
             self._remove(old_rank)
         if new is not None:
             self._insert(new)
         self._keep_enough(change, reader)
-        new_offset = self._clamped(None if new is None else self._rank(new[0]))
+        new_offset = self._clamp(None if new is None else self._rank(new[0]))
         entering = self._at(new_offset)
         if leaving is entering and old_offset == new_offset:
             return None
@@ -276,7 +280,7 @@ class WindowView(SourceView):
         rank = bisect_left(self.sort_keys, sort_key)
         return rank if rank < len(self.sort_keys) and self.sort_keys[rank] == sort_key else None
 
-    def _clamped(self, rank: int | None) -> int | None:
+    def _clamp(self, rank: int | None) -> int | None:
         """The rank in the window that changes by a removal or an insertion at that rank: before the window, it is the
         first rank; behind it, or without a removal or an insertion, the last."""
         if self.stop is None:
@@ -317,7 +321,7 @@ class WindowView(SourceView):
         self.bound = self.sort_keys[-1]
         self._look_until_bound()
 
-    def let_go(self) -> None:
+    def release_spare(self) -> None:
         """Drop the documents that were held because reading was slow: it is not any more."""
         self._spare = self._least_spare
         if self.stop is not None and len(self.held) > 2 * (self.stop + self._spare):
@@ -369,14 +373,14 @@ class WindowView(SourceView):
         for ranking in new:
             self._insert(ranking)
         self._keep_enough(change, reader)
-        found = []
-        for edit in edits(before, self._window(), same_value):
+        deltas = []
+        for edit in compute_edits(before, self._window(), same_value):
             old_rank = None if edit.old_offset is None else edit.old_offset + self.start
             new_rank = None if edit.new_offset is None else edit.new_offset + self.start
             delta = self._delta(change, old_rank, new_rank, edit.leaving, edit.entering)  # type: ignore[arg-type]
             if delta is not None:
-                found.append(delta)
-        return found
+                deltas.append(delta)
+        return deltas
 
     def _advance_in_turn(
         self, change: Change, old: Sequence[bytes], new: Sequence[Ranking], reader: StateReader

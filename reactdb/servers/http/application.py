@@ -7,8 +7,8 @@ A request is read and sent on the event loop, and executed in one of a bounded n
 loop. An error in one request harms no other: it becomes a status, and an unforeseen exception becomes 500. A thread works within
 the request's budget, which is cancelled when the client disconnects or the server stops.
 
-Rule of this file: ASGI, limits and order of the checks. The meaning of a path is in `routing` or `resourcing`, the meaning of a
-request in the dialect.
+Rule of this file: ASGI, limits and order of the checks. The meaning of a path is in `servers.couchdb.routes` or
+`servers.aidbox.routes`, the meaning of a request in the dialect.
 """
 
 from __future__ import annotations
@@ -30,27 +30,20 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reactdb.budget import MOST_WRITING_S, Budget, MemoryFull, Stopped, WritesTooLong, current
-from reactdb.database import Database
-from reactdb.dialects.aidbox.aidbox import Aidbox
 from reactdb.dialects.couchdb.attachments import limit_unpacked
-from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.headers import header_text
-from reactdb.servers.http.changing import Counts
 from reactdb.servers.http.client import RequestClient
-from reactdb.servers.http.encodings import is_packed, most_packed, too_large, unpack
+from reactdb.servers.http.encodings import is_compressed, most_compressed_bytes, too_large, unpack
 from reactdb.servers.http.limits import HTTPLimits
+from reactdb.servers.http.long_poll import LongPoll
 from reactdb.servers.http.origins import Origins
-from reactdb.servers.http.polling import LongPoll
+from reactdb.servers.http.protocol import ADMIT, Bodies, Deferred, Opened, Route, Speaker, Stream
 from reactdb.servers.http.request_parts import Asking, RequestRefused, parameters_of, parts_of
-from reactdb.servers.http.resourcing import AidboxSpeaker
 from reactdb.servers.http.responses import Answer
-from reactdb.servers.http.routing import CouchSpeaker, Service
-from reactdb.servers.http.sessions import Authenticator
-from reactdb.servers.http.speaking import ADMIT, Bodies, Deferred, Opened, Route, Speaker, Stream
 from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
 
-__all__ = ["AidboxApplication", "CouchApplication", "HTTPApplication", "aidbox", "couchdb"]
+__all__ = ["HTTPApplication", "application_options", "mount", "mountable"]
 
 T = TypeVar("T")
 
@@ -69,47 +62,7 @@ MOST_STRANGER_BYTES: Final = 8 * 1024
 logger = logging.getLogger(__name__)
 
 
-def couchdb(
-    db: Database,
-    *,
-    credentials: Credentials | None = None,
-    origins: Iterable[str] | None = None,
-    hosts: Iterable[str] | None = None,
-    read_only: bool = False,
-    limits: HTTPLimits | None = None,
-) -> Starlette:
-    """CouchDB's HTTP interface to a database, as an ASGI application.
-
-    Args:
-        db: Its tables are CouchDB's databases. The application does not close it.
-        credentials: The users with access. By default everybody who reaches the server has access.
-        origins: The origins whose pages may read and write, such as `https://app.example.org`; `*` for all, which is the default
-            without `credentials`. With them, by default only pages of the server's own origin may.
-        hosts: The accepted names in the header `Host`, beside the loopback's names; `*` for all, which is the default. Give names
-            if a browser reaches the server without `credentials`.
-        read_only: Refuse writes, with 403.
-        limits: How much a client may use.
-
-    Raises:
-        InvalidOption: An origin, a host or a limit is wrong.
-    """
-    return mountable(CouchApplication(db, **_options(credentials, origins, hosts, read_only, limits)))
-
-
-def aidbox(
-    db: Database,
-    *,
-    credentials: Credentials | None = None,
-    origins: Iterable[str] | None = None,
-    hosts: Iterable[str] | None = None,
-    read_only: bool = False,
-    limits: HTTPLimits | None = None,
-) -> Starlette:
-    """Aidbox's HTTP interface to a database, `$changes` above all, as an ASGI application. Arguments and errors: as `couchdb`."""
-    return mountable(AidboxApplication(db, **_options(credentials, origins, hosts, read_only, limits)))
-
-
-def _options(
+def application_options(
     credentials: Credentials | None,
     origins: Iterable[str] | None,
     hosts: Iterable[str] | None,
@@ -222,7 +175,7 @@ class HTTPApplication:
         client = RequestClient(receive, self._budget())
         self._budgets.add(client.budget)
         try:
-            answer = await self._answer(Request(scope, receive), headers, client, spools)
+            answer = await self._respond(Request(scope, receive), headers, client, spools)
             if isinstance(answer, Deferred):
                 answer = await self._wait(answer, client)
             answer_headers = {**answer.headers, **cors}
@@ -252,34 +205,34 @@ class HTTPApplication:
     # -----------------------------------------------------------------------------------------------------------
     # One request
 
-    async def _answer(
+    async def _respond(
         self, request: Request, headers: Headers, client: RequestClient, spools: list[IO[bytes]]
     ) -> Answer | Opened | Deferred:
         try:
             self._origins.check(request.method, request.scope.get("scheme", "http"), headers)
-            asking = self._asked(request, headers)
-            found = self._speaker.route(request.method, asking.parts, headers)
-            if found.writes and self._read_only:
+            asking = self._parse_request(request, headers)
+            route = self._speaker.route(request.method, asking.parts, headers)
+            if route.writes and self._read_only:
                 raise RequestRefused(403, "forbidden", "This server only reads.")
             is_open = self._speaker.authenticator.is_open
-            if not found.is_public and not is_open:
+            if not route.is_public and not is_open:
                 async with self._guesses if self._speaker.authenticator.is_guess(asking) else nullcontext():
                     await self._run(client, self._speaker.authenticator.must_be_known, asking)
-            if is_open or not found.is_public:
-                request.scope.get("state", {}).get(ADMIT, nothing)()
-            await self._read_body(request, asking, found, spools)
-            if found.bodies is not Bodies.NONE or not has_body(headers):
+            if is_open or not route.is_public:
+                request.scope.get("state", {}).get(ADMIT, do_nothing)()
+            await self._read_body(request, asking, route, spools)
+            if route.bodies is not Bodies.NONE or not has_body(headers):
                 # An unused body is not requested.
                 client.watch()
-            is_login = found.is_public and found.bodies is not Bodies.NONE and not is_open
+            is_login = route.is_public and route.bodies is not Bodies.NONE and not is_open
             async with self._guesses if is_login else nullcontext():
-                return await self._carry_out(found, asking, client)
+                return await self._carry_out(route, asking, client)
         except (ClientDisconnect, asyncio.CancelledError):
             raise
         except Exception as error:
             return self._speaker.error_of(error)
 
-    def _asked(self, request: Request, headers: Mapping[str, str]) -> Asking:
+    def _parse_request(self, request: Request, headers: Mapping[str, str]) -> Asking:
         scope = request.scope
         mounted_at = scope.get("root_path", "")
         raw_path = scope.get("raw_path") or scope["path"].encode()
@@ -293,18 +246,18 @@ class HTTPApplication:
         )
 
     async def _read_body(
-        self, request: Request, asking: Asking, found: Route, spools: list[IO[bytes]]
+        self, request: Request, asking: Asking, route: Route, spools: list[IO[bytes]]
     ) -> None:
         """
         Raises:
             RequestRefused: 413, it is too large; 408, it does not come; 415, its encoding is not known.
         """
-        if found.bodies is Bodies.NONE:
+        if route.bodies is Bodies.NONE:
             return
-        packed = is_packed(asking.headers)
-        is_spooled = found.bodies is Bodies.SPOOLED
-        most = self._most_bytes(found)
-        most_here = most_packed(most) if packed else most
+        packed = is_compressed(asking.headers)
+        is_spooled = route.bodies is Bodies.SPOOLED
+        most = self._most_bytes(route)
+        most_here = most_compressed_bytes(most) if packed else most
         length = asking.headers.get("content-length", "")
         # Python reads no number of thousands of digits, and each of more than MOST_DIGITS is too large.
         if length.isdecimal() and (len(length) > MOST_DIGITS or int(length) > most_here):
@@ -331,17 +284,17 @@ class HTTPApplication:
             raise RequestRefused(408, "request_timeout", sentence) from None
         asking.body = b"".join(pieces)
 
-    def _most_bytes(self, found: Route) -> int:
+    def _most_bytes(self, route: Route) -> int:
         """How large a body may be, when it is unpacked."""
-        if found.is_public and not self._speaker.authenticator.is_open:
+        if route.is_public and not self._speaker.authenticator.is_open:
             # The server reads it before the user is authenticated: a name and a password.
             return min(MOST_STRANGER_BYTES, self.limits.body_bytes)
-        return self.limits.attachment_bytes if found.bodies is Bodies.SPOOLED else self.limits.body_bytes
+        return self.limits.attachment_bytes if route.bodies is Bodies.SPOOLED else self.limits.body_bytes
 
     async def _carry_out(
-        self, found: Route, asking: Asking, client: RequestClient
+        self, route: Route, asking: Asking, client: RequestClient
     ) -> Answer | Opened | Deferred:
-        answer = await self._run(client, self._unpack_and_call, found, asking)
+        answer = await self._run(client, self._unpack_and_call, route, asking)
         if not isinstance(answer, Answer) and len(self._open) >= self.limits.feeds:
             if not isinstance(answer, Deferred):
                 await self._run(client, answer.close)
@@ -349,11 +302,11 @@ class HTTPApplication:
             raise RequestRefused(503, "service_unavailable", sentence)
         return answer  # type: ignore[no-any-return]
 
-    def _unpack_and_call(self, found: Route, asking: Asking) -> Answer | Opened | Deferred:
+    def _unpack_and_call(self, route: Route, asking: Asking) -> Answer | Opened | Deferred:
         """In a thread."""
-        unpack(asking, self._most_bytes(found))
-        with limit_unpacked(self._most_bytes(found)):
-            return self._speaker.call(found, asking)
+        unpack(asking, self._most_bytes(route))
+        with limit_unpacked(self._most_bytes(route)):
+            return self._speaker.call(route, asking)
 
     async def _run(self, client: RequestClient, function: Callable[..., Any], *arguments: Any) -> Any:
         """The result of the function, which runs in a thread, within the request's budget. Its time begins with each call.
@@ -487,24 +440,6 @@ class HTTPApplication:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-class CouchApplication(HTTPApplication):
-    """The application for CouchDB's clients."""
-
-    def __init__(self, db: Database, *, credentials: Credentials | None = None, **options: Any) -> None:
-        """`options`: as of HTTPApplication."""
-        limits = options.get("limits") or HTTPLimits()
-        couch = Couch(db, most_attachment_bytes=limits.attachment_bytes)
-        super().__init__(CouchSpeaker(Service(couch, Authenticator(credentials), Counts())), **options)
-
-
-class AidboxApplication(HTTPApplication):
-    """The application for Aidbox's clients."""
-
-    def __init__(self, db: Database, *, credentials: Credentials | None = None, **options: Any) -> None:
-        """`options`: as of HTTPApplication."""
-        super().__init__(AidboxSpeaker(Aidbox(db), Authenticator(credentials)), **options)
-
-
 def _spool(spools: list[IO[bytes]]) -> IO[bytes]:
     """A temporary file that is closed with the request."""
     made = tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES)  # noqa: SIM115
@@ -534,5 +469,5 @@ def within(budget: Budget, function: Callable[..., T], *arguments: Any) -> T:
         current.reset(outer)
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """The hook for another server than ours when a client is authenticated."""

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from reactdb.servers.http.limits import HTTPLimits
-from reactdb.servers.http.speaking import ADMIT
+from reactdb.servers.http.protocol import ADMIT
 from reactdb.servers.places import Places
 
 try:

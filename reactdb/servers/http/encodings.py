@@ -15,30 +15,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import IO, Final
 
-from reactdb.dialects.couchdb.attachments import unzipped
+from reactdb.dialects.couchdb.attachments import unzip
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.servers.http.request_parts import Asking, RequestRefused
 
-__all__ = ["is_packed", "most_packed", "too_large", "unpack"]
+__all__ = ["is_compressed", "most_compressed_bytes", "too_large", "unpack"]
 
 GZIP: Final = ("gzip", "x-gzip")
 PLAIN: Final = ("", "identity")
 READ_BYTES: Final = 64 * 1024
 
 
-def is_packed(headers: Mapping[str, str]) -> bool:
+def is_compressed(headers: Mapping[str, str]) -> bool:
     """
     Raises:
         RequestRefused: 415, the body has another encoding than gzip, or was compressed twice.
     """
-    said = headers.get("content-encoding", "")
-    codings = [coding for part in said.split(",") if (coding := part.strip().lower()) not in PLAIN]
+    header = headers.get("content-encoding", "")
+    codings = [coding for part in header.split(",") if (coding := part.strip().lower()) not in PLAIN]
     if len(codings) > 1 or any(coding not in GZIP for coding in codings):
-        raise RequestRefused(415, "bad_content_type", f"{said} is not a supported content encoding.")
+        raise RequestRefused(415, "bad_content_type", f"{header} is not a supported content encoding.")
     return bool(codings)
 
 
-def most_packed(most: int) -> int:
+def most_compressed_bytes(most: int) -> int:
     """Incompressible data grows by a few bytes in each block, and has gzip's head and its end."""
     return most + most // 1_024 + 1_024
 
@@ -54,7 +54,7 @@ def unpack(asking: Asking, most: int) -> None:
         return
     has_bytes = packed.tell() > 0
     packed.seek(0)
-    pieces = _counted(packed, most) if has_bytes else iter(())
+    pieces = _limit_pieces(packed, most) if has_bytes else iter(())
     if asking.spool is None:
         asking.body = b"".join(pieces)
     else:
@@ -62,10 +62,10 @@ def unpack(asking: Asking, most: int) -> None:
             asking.spool.write(piece)
 
 
-def _counted(packed: IO[bytes], most: int) -> Iterator[bytes]:
+def _limit_pieces(packed: IO[bytes], most: int) -> Iterator[bytes]:
     size = 0
     try:
-        for piece in unzipped(iter(lambda: packed.read(READ_BYTES), b"")):
+        for piece in unzip(iter(lambda: packed.read(READ_BYTES), b"")):
             size += len(piece)
             if size > most:
                 raise too_large(most)

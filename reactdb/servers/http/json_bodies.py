@@ -127,9 +127,9 @@ class _LongText:
 
     def _value(self, place: int) -> tuple[Any, int]:
         """The value at a place, and its end."""
-        found = self._from_window(place)
-        if found is not None:
-            return found
+        result = self._from_window(place)
+        if result is not None:
+            return result
         first = self._text[place]
         if first == "{":
             return self._object(place)
@@ -138,24 +138,24 @@ class _LongText:
         if first == '"':
             return scanstring(self._text, place + 1, True)  # type: ignore[no-any-return]
         # A number, of any length.
-        return self._scanned(self._text, place, 0)
+        return self._scan_value(self._text, place, 0)
 
     def _from_window(self, place: int) -> tuple[Any, int] | None:
         """The same; None where it is longer than a window."""
         at = place - self._start
         if at < len(self._window):
-            found = self._scanned_in_window(at)
-            if found is not None:
-                return found
+            result = self._scan_in_window(at)
+            if result is not None:
+                return result
         if at == 0:
             return None
         self._start, self._window = place, self._text[place : place + WINDOW]
-        return self._scanned_in_window(0)
+        return self._scan_in_window(0)
 
-    def _scanned_in_window(self, at: int) -> tuple[Any, int] | None:
+    def _scan_in_window(self, at: int) -> tuple[Any, int] | None:
         start, window = self._start, self._window
         if start + len(window) == len(self._text):
-            return self._scanned(window, at, start)
+            return self._scan_value(window, at, start)
         try:
             value, end = self._scan(window, at)
         except (StopIteration, ValueError):
@@ -167,7 +167,7 @@ class _LongText:
         self._spend(end - at)
         return value, start + end
 
-    def _scanned(self, text: str, at: int, start: int) -> tuple[Any, int]:
+    def _scan_value(self, text: str, at: int, start: int) -> tuple[Any, int]:
         try:
             value, end = self._scan(text, at)
         except StopIteration as stop:
@@ -182,32 +182,32 @@ class _LongText:
             self._budget.spend(1 + characters // STEP_BYTES)
 
     def _array(self, place: int) -> tuple[list[Any], int]:
-        found: list[Any] = []
+        elements: list[Any] = []
         place = self._after_space(place + 1)
         if self._text[place : place + 1] == "]":
-            return found, place + 1
+            return elements, place + 1
         is_last = False
         many_from = 0
         while not is_last:
             if place >= many_from:
                 # Once for each window.
-                place = self._many(place, found)
+                place = self._many(place, elements)
                 many_from = place + WINDOW // 2
             value, place = self._value(self._must_go_on(place))
-            found.append(value)
+            elements.append(value)
             is_last, place = self._next(place, "]")
-        return found, place
+        return elements, place
 
-    def _many(self, place: int, found: list[Any]) -> int:
+    def _many(self, place: int, elements: list[Any]) -> int:
         """Add the complete elements of an array in the next windows, except the last. Returns the begin of the next element."""
         while True:
             window = self._text[place : place + WINDOW]
-            cut = next((cut for mark in ("},", "],", ",") if (cut := self._cut(window, mark, found))), 0)
+            cut = next((cut for mark in ("},", "],", ",") if (cut := self._cut(window, mark, elements))), 0)
             if not cut:
                 return place
             place = self._after_space(place + cut)
 
-    def _cut(self, window: str, mark: str, found: list[Any]) -> int:
+    def _cut(self, window: str, mark: str, array: list[Any]) -> int:
         """Add the elements of a window up to the last mark. How long they are with it; 0 where no element ends there."""
         cut = window.rfind(mark) + len(mark)
         if cut < len(mark):
@@ -219,17 +219,17 @@ class _LongText:
             return 0
         if end != cut + 1 or not elements:
             return 0
-        found += elements
+        array += elements
         self._spend(cut)
         return cut
 
     def _object(self, place: int) -> tuple[dict[str, Any], int]:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         # As in `json`: the same name is the same object.
         names: dict[str, str] = {}
         place = self._after_space(place + 1)
         if self._text[place : place + 1] == "}":
-            return found, place + 1
+            return members, place + 1
         is_last = False
         while not is_last:
             if self._text[place : place + 1] != '"':
@@ -239,9 +239,9 @@ class _LongText:
             if colon is None:
                 raise self._malformed("Expecting ':' delimiter", place)
             value, place = self._value(self._must_go_on(colon.end()))
-            found[names.setdefault(name, name)] = value
+            members[names.setdefault(name, name)] = value
             is_last, place = self._next(place, "}")
-        return found, place
+        return members, place
 
     def _next(self, place: int, closing: str) -> tuple[bool, int]:
         """Whether the container ends after an element, and the place of the next element, or the place behind the container."""

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from reactdb.errors import InvalidOption, shown
+from reactdb.errors import InvalidOption, format_value
 from reactdb.servers.http.request_parts import RequestRefused
-from reactdb.servers.listening import is_loopback
+from reactdb.servers.sockets import is_loopback
 
 __all__ = ["Origins"]
 
@@ -50,13 +50,13 @@ class Origins:
         for origin in self._allowed:
             if origin != "*" and ("://" not in origin or origin.endswith("/")):
                 raise InvalidOption(
-                    f"an origin is like https://app.example.org, without a path, not {shown(origin)}"
+                    f"an origin is like https://app.example.org, without a path, not {format_value(origin)}"
                 )
         names = _texts("hosts", hosts)
         for host in names:
             if not host or any(sign in host for sign in "/@ ") or name_in(host) != host.lower().strip("[]"):
                 raise InvalidOption(
-                    f"a host is a name like db.example.org, or an address, without a port, not {shown(host)}"
+                    f"a host is a name like db.example.org, or an address, without a port, not {format_value(host)}"
                 )
         self._hosts = frozenset(map(name_in, names))
 
@@ -75,7 +75,7 @@ class Origins:
             raise RequestRefused(
                 403,
                 "forbidden",
-                f"{shown(host)} is no name of this server; name it with --host-name or hosts=.",
+                f"{format_value(host)} is no name of this server; name it with --host-name or hosts=.",
             )
         origin = request.get("origin")
         if method in READING or self._is_allowed(origin):
@@ -85,7 +85,7 @@ class Origins:
         relation = request.get("sec-fetch-site", "none" if origin is None else "")
         if relation in ("same-origin", "none") or origin == f"{scheme}://{host}":
             return
-        whose = "another origin" if origin is None else shown(origin)
+        whose = "another origin" if origin is None else format_value(origin)
         raise RequestRefused(
             403,
             "forbidden",
@@ -130,10 +130,10 @@ def _texts(name: str, given: Iterable[str]) -> frozenset[str]:
     Raises:
         InvalidOption: It is no list of texts.
     """
-    found = None if isinstance(given, str) else list(given)
-    if found is None or not all(isinstance(text, str) for text in found):
-        raise InvalidOption(f"{name} are a list of texts, not {shown(given)}")
-    return frozenset(found)
+    texts = None if isinstance(given, str) else list(given)
+    if texts is None or not all(isinstance(text, str) for text in texts):
+        raise InvalidOption(f"{name} are a list of texts, not {format_value(given)}")
+    return frozenset(texts)
 
 
 def name_in(host: str) -> str:

@@ -95,7 +95,7 @@ class Asking:
         if value is None:
             return default
         if value not in ("true", "false"):
-            raise CouchError(400, "query_parse_error", f"Invalid boolean parameter: {_quoted(value)}")
+            raise CouchError(400, "query_parse_error", f"Invalid boolean parameter: {_quote(value)}")
         return value == "true"
 
     def count(self, name: str) -> int | None:
@@ -111,7 +111,7 @@ class Asking:
             number = int(value)
         except ValueError:
             raise CouchError(
-                400, "query_parse_error", f"Invalid value for integer: {_quoted(value)}"
+                400, "query_parse_error", f"Invalid value for integer: {_quote(value)}"
             ) from None
         if number < 0:
             raise CouchError(400, "query_parse_error", f"Invalid value for positive integer: {number}")
@@ -155,10 +155,10 @@ class Asking:
         Raises:
             CouchError: 400, the body is no JSON object.
         """
-        found = self.json()
-        if not isinstance(found, dict):
+        value = self.json()
+        if not isinstance(value, dict):
             raise CouchError(400, "bad_request", NOT_AN_OBJECT)
-        return found
+        return value
 
     def with_members(self) -> Asking:
         """The same request, with the members of a POST's body as further parameters: they count before the URL's.
@@ -191,10 +191,10 @@ class Asking:
         Raises:
             CouchError: As `queries`; 400, the body has none.
         """
-        found = self.queries()
-        if found is None:
+        queries = self.queries()
+        if queries is None:
             raise CouchError(400, "bad_request", "POST body must include `queries` parameter.")
-        return found
+        return queries
 
     def _members(self) -> dict[str, Any]:
         """The body of a POST, which may be empty."""
@@ -244,7 +244,7 @@ def read_json(text: bytes) -> Any:
         raise CouchError(400, "bad_request", "invalid UTF-8 JSON") from None
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 

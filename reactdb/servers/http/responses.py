@@ -26,8 +26,8 @@ from reactdb.servers.http.request_parts import RequestRefused
 __all__ = [
     "JSON",
     "Answer",
-    "encoded",
-    "encoded_in_pieces",
+    "encode_in_pieces",
+    "encode_json",
     "error_of",
     "etag_of",
     "not_modified",
@@ -54,7 +54,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def encoded(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     """JSON. Half of a surrogate pair, which UTF-8 cannot encode, becomes an escape. So do characters that some clients take for a
     line's end: a feed's row has to be one line.
     """
@@ -85,10 +85,10 @@ def _json_bytes(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-def encoded_in_pieces(value: Any) -> bytes:
+def encode_in_pieces(value: Any) -> bytes:
     """The same bytes, for a value that may be long: elements on the first two levels are encoded one after the other, and each
     spends the budget, because the encoder gives no other thread a turn."""
-    return encoded(value) if _is_short(value) else b"".join(_pieces_of(value))
+    return encode_json(value) if _is_short(value) else b"".join(_pieces_of(value))
 
 
 def _is_short(value: Any) -> bool:
@@ -105,7 +105,7 @@ def _pieces_of(value: Any) -> Iterator[bytes]:
     if isinstance(value, dict):
         yield b"{"
         for name, member in value.items():
-            yield separator + encoded(name) + b":"
+            yield separator + encode_json(name) + b":"
             yield from _element(member)
             separator = b","
         yield b"}"
@@ -122,17 +122,17 @@ def _element(value: Any) -> Iterator[bytes]:
     if isinstance(value, (dict, list)) and len(value) > SHORT:
         yield from _pieces_of(value)
         return
-    piece = encoded(value)
+    piece = encode_json(value)
     spend(1 + len(piece) // STEP_BYTES)
     yield piece
 
 
 def ok(value: Any, status: int = 200, *, etag: str | None = None, **headers: str) -> Answer:
     """JSON and a line's end, as CouchDB has it."""
-    found = {name.replace("_", "-"): text for name, text in headers.items()}
+    lines = {name.replace("_", "-"): text for name, text in headers.items()}
     if etag is not None:
-        found["etag"] = etag
-    return Answer(status, encoded_in_pieces(value) + b"\n", JSON, found)
+        lines["etag"] = etag
+    return Answer(status, encode_in_pieces(value) + b"\n", JSON, lines)
 
 
 def not_modified(etag: str) -> Answer:
@@ -157,7 +157,7 @@ def _lines(head: str, rows: Iterable[Any], tail: str) -> Iterator[bytes]:
     pieces, size = [head.encode()], 0
     separator = b"\r\n"
     for row in rows:
-        line = encoded(row)
+        line = encode_json(row)
         spend(1 + len(line) // STEP_BYTES)
         pieces += (separator, line)
         separator, size = b",\r\n", size + len(line)

@@ -64,8 +64,8 @@ class Authenticator:
             name, password = _basic(value)
             self._check(name, password)
             return name, "default"
-        found = self._of_cookie(asking.headers.get("cookie", ""))
-        return found, None if found is None else "cookie"
+        user = self._of_cookie(asking.headers.get("cookie", ""))
+        return user, None if user is None else "cookie"
 
     def must_be_known(self, asking: Asking) -> None:
         """
@@ -108,7 +108,7 @@ class Authenticator:
         return ok({"ok": True, "userCtx": {"name": name, "roles": roles}, "info": info})
 
     def log_in(self, asking: Asking) -> Answer:
-        given = _given(asking)
+        given = _read_members(asking)
         name, password = given.get("name", given.get("username", "")), given.get("password", "")
         if not isinstance(name, str) or not isinstance(password, str):
             raise RequestRefused(400, "bad_request", "name and password are texts.")
@@ -153,12 +153,12 @@ def cookie_of(header: str) -> str:
 
     Python's `http.cookies` also reads escapes, which our cookies never have, and its time grows with the square of their number.
     """
-    found = ""
+    cookie = ""
     for part in header.split(";"):
         name, _, value = part.partition("=")
         if name.strip() == COOKIE:
-            found = value.strip().strip('"')
-    return found
+            cookie = value.strip().strip('"')
+    return cookie
 
 
 def _basic(value: str) -> tuple[str, str]:
@@ -171,9 +171,9 @@ def _basic(value: str) -> tuple[str, str]:
     return name, password
 
 
-def _given(asking: Asking) -> dict[str, Any]:
+def _read_members(asking: Asking) -> dict[str, Any]:
     kind = asking.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
-        found = read_json(asking.body)
-        return found if isinstance(found, dict) else {}
+        members = read_json(asking.body)
+        return members if isinstance(members, dict) else {}
     return dict(parse_qsl(asking.body.decode("utf-8", "replace"), keep_blank_values=True))

@@ -14,7 +14,14 @@ from itertools import count
 from typing import Any, Final
 
 from reactdb.budget import Budget, MemoryFull, Stopped, current
-from reactdb.dialects.mongodb.commands import AwaitedReply, Deployment, HangUp, carry_out, is_quick, poll
+from reactdb.dialects.mongodb.commands import (
+    AwaitedReply,
+    Deployment,
+    HangUp,
+    execute_command,
+    is_quick,
+    poll,
+)
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.logs import logger
 from reactdb.servers.connection import Conversation, LastAnswer
@@ -97,10 +104,10 @@ class MongoDBConversation(Conversation):
         message = request if isinstance(request, Message) else read_or_end(request)
         self._client.here = self.here
         if message.refusal is not None:
-            return self._told(message, message.refusal.reply())
-        reply = self._within_budget(carry_out, message.body, self._client)
+            return self._format_reply(message, message.refusal.reply())
+        reply = self._within_budget(execute_command, message.body, self._client)
         self.is_admitted = not self._is_stranger
-        return self._told(message, reply)
+        return self._format_reply(message, reply)
 
     def poll(self) -> bytes:
         if self._waiting is None:
@@ -110,7 +117,7 @@ class MongoDBConversation(Conversation):
         if reply is None:
             return b""
         self._waiting = None
-        return self._told(message, reply)
+        return self._format_reply(message, reply)
 
     def cancel(self) -> None:
         self._budget.cancel()
@@ -121,7 +128,7 @@ class MongoDBConversation(Conversation):
             self._waiting = None
         self._client.close()
 
-    def _told(self, message: Message, reply: dict[str, Any] | AwaitedReply) -> bytes:
+    def _format_reply(self, message: Message, reply: dict[str, Any] | AwaitedReply) -> bytes:
         if isinstance(reply, AwaitedReply):
             self._waiting = (reply, message)
             return b""

@@ -147,7 +147,7 @@ def read_sections(data: bytes, request_id: int) -> Message:
             name = data[start:end_of_name].decode()
             if name in sequences:
                 raise BrokenMessage("two sequences of one name")
-            sequences[name] = decoded_all(data, end_of_name + 1, at)
+            sequences[name] = decode_all(data, end_of_name + 1, at)
         else:
             raise BrokenMessage(f"a section of kind {kind}")
     if body is None:
@@ -159,7 +159,7 @@ def read_sections(data: bytes, request_id: int) -> Message:
     return Message(request_id, body, is_silent=bool(flags & MORE_TO_COME))
 
 
-def decoded_all(data: bytes, at: int, end: int) -> list[dict[str, Any]]:
+def decode_all(data: bytes, at: int, end: int) -> list[dict[str, Any]]:
     """The consecutive documents between two places."""
     documents = []
     while at < end:

@@ -13,15 +13,15 @@ from typing import Final
 
 from reactdb.database import Database
 from reactdb.dialects.mongodb.commands import Deployment
-from reactdb.dialects.mongodb.sweeping import swept_everywhere
-from reactdb.errors import InvalidOption, shown
+from reactdb.dialects.mongodb.ttl_sweep import sweep_all
+from reactdb.errors import InvalidOption, format_value
 from reactdb.logs import logger
 from reactdb.servers.limits import Limits
-from reactdb.servers.listening import check_access
 from reactdb.servers.mongodb.conversation import MongoDBConversation
 from reactdb.servers.mongodb.messages import MOST_BYTES
 from reactdb.servers.scram import Scram
 from reactdb.servers.server import Server, in_thread
+from reactdb.servers.sockets import check_access
 from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
 
@@ -64,7 +64,7 @@ class MongoDBServer(Server):
             is_number = isinstance(sweep_s, int | float) and not isinstance(sweep_s, bool)
             if not is_number or not 0 < sweep_s <= MOST_SWEEP_S:
                 raise InvalidOption(
-                    f"sweep_s is a number of seconds above 0, up to {MOST_SWEEP_S:,}, or None, not {shown(sweep_s)}"
+                    f"sweep_s is a number of seconds above 0, up to {MOST_SWEEP_S:,}, or None, not {format_value(sweep_s)}"
                 )
         super().__init__(host, port, path=path, limits=limits, tls=tls, workers=workers)
         exchange = None if credentials is None else lambda: Scram(credentials)
@@ -102,7 +102,7 @@ class MongoDBServer(Server):
     def _sweep(self) -> None:
         """Runs in a worker's thread. Closing the workers waits for its end."""
         try:
-            for _ in swept_everywhere(self.deployment.spaces):
+            for _ in sweep_all(self.deployment.spaces):
                 if self._is_stopping:
                     break
         except Exception:

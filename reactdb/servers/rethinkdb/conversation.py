@@ -93,7 +93,7 @@ class RethinkDBConversation(Conversation):
         most = self._limits.message_bytes
         if length > most:
             sentence = f"The query is too large ({length} bytes); the limit is {most} bytes."
-            raise LastAnswer(failure(token, ClientError(sentence)).packed())
+            raise LastAnswer(failure(token, ClientError(sentence)).pack())
         end = HEADER.size + length
         if len(buffer) < end:
             return None
@@ -118,10 +118,10 @@ class RethinkDBConversation(Conversation):
     def answer(self, request: Any) -> bytes:
         if not self.is_admitted:
             return self._shaken_hands(request)
-        return packed(self.session.receive(*request))
+        return pack_frames(self.session.receive(*request))
 
     def poll(self) -> bytes:
-        return packed(self.session.poll())
+        return pack_frames(self.session.poll())
 
     def cancel(self) -> None:
         self.session.cancel()
@@ -141,5 +141,5 @@ class RethinkDBConversation(Conversation):
         return answer
 
 
-def packed(frames: list[Frame]) -> bytes:
-    return b"".join([frame.packed() for frame in frames])
+def pack_frames(frames: list[Frame]) -> bytes:
+    return b"".join([frame.pack() for frame in frames])

@@ -82,12 +82,12 @@ class Handshake:
             return None
         self._buffer = rest
         try:
-            found = json.loads(text)
+            message = json.loads(text)
         except (ValueError, RecursionError):
             raise HandshakeFailed("The handshake message is not JSON.", BAD_MESSAGE) from None
-        if not isinstance(found, dict):
+        if not isinstance(message, dict):
             raise HandshakeFailed("The handshake message is not an object.", BAD_MESSAGE)
-        return found
+        return message
 
     def _version(self) -> bytes | None:
         if len(self._buffer) < 4:
@@ -120,7 +120,7 @@ class Handshake:
             raise HandshakeFailed("Unsupported `protocol_version`.", UNSUPPORTED)
         if message.get("authentication_method") != "SCRAM-SHA-256":
             raise HandshakeFailed("Unsupported `authentication_method`.", UNSUPPORTED)
-        answer = self._exchanged(
+        answer = self._exchange(
             self._scram.first, message, "Invalid encoding: channel binding is not supported."
         )
         self._state = self._last
@@ -130,12 +130,12 @@ class Handshake:
         message = self._message()
         if message is None:
             return None
-        answer = self._exchanged(self._scram.last, message, "Invalid encoding: the proof is missing.")
+        answer = self._exchange(self._scram.last, message, "Invalid encoding: the proof is missing.")
         self.is_done = True
         return answer
 
     @staticmethod
-    def _exchanged(step: Callable[[str], str], message: dict[str, Any], missing: str) -> bytes:
+    def _exchange(step: Callable[[str], str], message: dict[str, Any], missing: str) -> bytes:
         text = message.get("authentication")
         if not isinstance(text, str):
             raise HandshakeFailed(missing, BAD_MESSAGE)

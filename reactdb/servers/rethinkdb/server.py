@@ -13,10 +13,10 @@ from typing import Final
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb.jobs import jobs_of
 from reactdb.servers.limits import Limits
-from reactdb.servers.listening import check_access
 from reactdb.servers.rethinkdb.conversation import RethinkDBConversation
 from reactdb.servers.rethinkdb.handshake import UNSUPPORTED, message_bytes
 from reactdb.servers.server import Server, in_thread
+from reactdb.servers.sockets import check_access
 from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
 

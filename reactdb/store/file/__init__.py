@@ -7,7 +7,7 @@ locks              whether locks on this file can be trusted, and who holds one
 pages              SQLite's file format, read without SQLite after damage
 wal_check          does the write-ahead log beside a file belong to it
 names              has the file one name, and is the log of that name the only one
-opening            all checks before a connection may write, in order
+open_checks        all checks before a connection may write, in order
 immutable          reading a file in a folder without write access
 wal_index, guard   is the file still the one that was opened, and is its log whole
 flush              whether the log is on the disk, and the repair after a failed flush

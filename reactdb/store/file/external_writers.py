@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 
 from reactdb.errors import CorruptDatabase
-from reactdb.store.damage import unfiled_entry
+from reactdb.store.damage import unfiled_entry_error
 from reactdb.store.epochs import Epoch, has_epoch, was_removed
 from reactdb.store.file import sqlite
 from reactdb.store.file.sqlite import Connection
@@ -22,7 +22,9 @@ from reactdb.store.snapshot import UNFILED_NEWEST
 UNFILED = f"SELECT (SELECT name FROM tables WHERE id = l.table_id), l.table_id, l.key, l.seq {UNFILED_NEWEST}"
 
 
-def other_history(connection: Connection, head: int, known_seq: int, epoch: Epoch | None = None) -> str:
+def describe_other_history(
+    connection: Connection, head: int, known_seq: int, epoch: Epoch | None = None
+) -> str:
     """Compare histories. Returns a message if the file, whose log ends at `head`, has another history than the known
     one, which reached `known_seq` and has this epoch. Empty where the history is the same."""
     is_known = epoch is None or has_epoch(connection, epoch.name) or was_removed(connection, epoch)
@@ -31,13 +33,13 @@ def other_history(connection: Connection, head: int, known_seq: int, epoch: Epoc
     return "another history is in the file now, as if a backup had been restored over it"
 
 
-def unfiled_end(connection: Connection) -> CorruptDatabase | None:
+def unfiled_end_error(connection: Connection) -> CorruptDatabase | None:
     """The error for a newest log entry that is not filed as the newest of its key; else None."""
     row = connection.execute(UNFILED).fetchone()
     if row is None:
         return None
     name, table_id, key, seq = row
-    return unfiled_entry(f"#{table_id}" if name is None else name, key, seq)
+    return unfiled_entry_error(f"#{table_id}" if name is None else name, key, seq)
 
 
 class WalResetNotice:
@@ -50,7 +52,7 @@ class WalResetNotice:
     def __init__(self) -> None:
         self.is_given = False
 
-    def another_wrote(self, path: str) -> None:
+    def note_other_writer(self, path: str) -> None:
         # A message for a log, and not for the screen of a program without a log.
         if self.is_given or "logging" not in sys.modules or not sqlite.has_wal_reset_bug():
             return

@@ -28,12 +28,12 @@ def check_path(path: str, *, read_only: bool) -> None:
     database; or the path is a folder, a device, a pipe or a socket."""
     folder = os.path.dirname(path)
     if os.path.isdir(path) or not os.path.isdir(folder):
-        raise CannotOpen(path, sqlite.reason_not_opened(path))
+        raise CannotOpen(path, sqlite.explain_unreadable_path(path))
     is_there = os.path.exists(path)
     # The file is not opened, because to open a pipe is to wait for its other end.
     is_fit = os.path.isfile(path) if is_there else not read_only and os.access(folder, os.W_OK)
     if not is_fit:
-        raise CannotOpen(path, sqlite.reason_not_opened(path))
+        raise CannotOpen(path, sqlite.explain_unreadable_path(path))
     wal = path + "-wal"
     if file_bytes(wal) and not file_bytes(path):
         raise CannotOpen(
@@ -54,7 +54,7 @@ def make(path: str) -> bool:
         # Another process was quicker.
         return False
     except OSError as error:
-        reason = sqlite.reason_not_opened(path)
+        reason = sqlite.explain_unreadable_path(path)
         raise CannotOpen(path, os.strerror(error.errno).lower() if error.errno else reason) from error
     return True
 
@@ -70,7 +70,7 @@ def remove(path: str) -> None:
     """
     is_other = os.path.exists(path) and not os.path.isfile(path)
     if is_other or not any(os.path.lexists(path + suffix) for suffix in SUFFIXES):
-        raise CannotOpen(path, sqlite.reason_not_opened(path))
+        raise CannotOpen(path, sqlite.explain_unreadable_path(path))
     if file_bytes(path):
         _check_nobody_has_it(path)
     for suffix in SUFFIXES:

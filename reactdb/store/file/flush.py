@@ -21,7 +21,7 @@ import os
 from reactdb.errors import ReactDBError, StorageError
 from reactdb.logs import logger
 from reactdb.store.file import fork, identity, sqlite
-from reactdb.store.file.guard import FileGuard, lost_its_log
+from reactdb.store.file.guard import FileGuard, describe_lost_log
 from reactdb.store.file.sqlite import Connection, SQLiteError
 
 CHUNK_BYTES = 1024 * 1024
@@ -95,7 +95,7 @@ class Flushes:
             self.settle(connection, "close")
         except (ReactDBError, SQLiteError) as error:
             logger.warning("%s: its write-ahead log is left as it is: %s", self.path, error)
-            sqlite.leave_open(connection)
+            sqlite.keep_open(connection)
             _left.append((self, connection))
         else:
             connection.close()
@@ -106,7 +106,7 @@ class Flushes:
         if self._guard.examine():
             # The path leads to another file now, and the connection stays open for good.
             if self._guard.has_lost_its_log:
-                identity.refuse(self.path, lost_its_log)
+                identity.refuse(self.path, describe_lost_log)
             return
         try:
             self.settle(connection, "open")
@@ -119,7 +119,7 @@ class Flushes:
 _left: list[tuple[Flushes, Connection]] = []
 
 # The parent closes them. To a child of fork() their files are closed.
-fork.in_child(_left.clear)
+fork.call_in_child(_left.clear)
 
 
 def close_left(path: str) -> None:

@@ -13,7 +13,7 @@ ever, and the child refuses to open them.
 Every other inherited object raises ForkedDatabase at its use: handles, feeds and cursors recognize the parent by
 `generation`, or by their engine (`Engine.abandon`).
 
-This is the only place that registers with the interpreter. Other files register here, with `in_child`, the state that
+This is the only place that registers with the interpreter. Other files register here, with `call_in_child`, the state that
 a child must not keep.
 
 Thread safety: the hooks run in the forking thread, and keep state for that thread alone.
@@ -54,7 +54,7 @@ class ForkedFile(Protocol):
 
     is_memory: bool
 
-    def rest(self) -> Pause:
+    def pause(self) -> Pause:
         """A pause for this file; not begun yet."""
 
     def abandon(self) -> None:
@@ -70,7 +70,7 @@ generation = 0
 _forget: list[Callable[[], object]] = []
 
 
-def in_child(forget: Callable[[], object]) -> Callable[[], object]:
+def call_in_child(forget: Callable[[], object]) -> Callable[[], object]:
     """Have this called in every child. It replaces locks, because a thread that did not come along may hold them."""
     _forget.append(forget)
     return forget
@@ -94,7 +94,7 @@ def _before() -> None:
     end = time.monotonic() + WAIT_S
     for engine in _all_engines():
         if not engine.is_memory:
-            rest = engine.rest()
+            rest = engine.pause()
             _fork.rests.append(rest)
             rest.begin(end)
     # Last: a thread in the waits above may have to open a connection first.
@@ -129,7 +129,7 @@ def _after_in_child() -> None:
             rest.close_inherited()
         for connection in list(sqlite.tracked):
             if connection.is_open:
-                _leave(connection)
+                _leak_connection(connection)
     finally:
         # Whatever went wrong above: a handle that went on here would write into the parent's transaction.
         for engine in list(engines):
@@ -139,9 +139,9 @@ def _after_in_child() -> None:
             forget()
 
 
-def _leave(connection: Connection) -> None:
+def _leak_connection(connection: Connection) -> None:
     """A connection that the child cannot close."""
-    sqlite.leave_open(connection)
+    sqlite.keep_open(connection)
     if connection.path is not None:
         identity.refuse(connection.path, was_in_use)
 

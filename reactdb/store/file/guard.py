@@ -22,7 +22,7 @@ from os import SEEK_END, lseek, pread, stat
 from sys import is_finalizing
 
 from reactdb.errors import StorageMoved
-from reactdb.store.file.identity import FileIdentity, identity_in, identity_of
+from reactdb.store.file.identity import FileIdentity, identity_of_status, read_identity
 from reactdb.store.file.wal_index import LOG_HEADER_BYTES, QUICK, STATE_BYTES, VERSION, WalIndex
 
 # Where a log's header has its salts: https://sqlite.org/fileformat2.html, section 4.1.
@@ -44,12 +44,12 @@ class FileGuard:
         """Without `has_log` the file is read alone: it has neither a log nor an index of a log."""
         self._path = path
         self._wal_path = path + "-wal"
-        self.identity = identity_of(path)
+        self.identity = read_identity(path)
         # When the file was last written to. Commits write to the log, and leave this as it is.
         self._written_ns = written_ns(path)
         self.is_written = False
         # A log exists from the first read in WAL mode on, as long as a connection is open.
-        self._wal: FileIdentity | None = identity_of(self._wal_path)
+        self._wal: FileIdentity | None = read_identity(self._wal_path)
         self._index = WalIndex(path) if has_log else None
         # A descriptor of the log, to read its size: that costs a fifth of a `stat`. Negative until the first time.
         self._log = -1
@@ -84,7 +84,7 @@ class FileGuard:
         if (wal.st_dev, wal.st_ino) != self._wal:
             if self._wal is not None:
                 return 0, f"{self._wal_path} is another file now"
-            self._wal = identity_in(wal)
+            self._wal = identity_of_status(wal)
         return wal.st_size, ""
 
     def look_before(self) -> tuple[bytes | None, str]:
@@ -116,13 +116,13 @@ class FileGuard:
                 if self._log < 0:
                     self._log = os.open(self._wal_path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
                 if lseek(self._log, 0, SEEK_END) < state.bytes:
-                    return generation, self._what_is_missing()
+                    return generation, self._describe_missing_log()
             except OSError:
                 # The log is gone, which `look` says after the commit; or too many files are open, and nothing is known.
                 pass
         return generation, ""
 
-    def _what_is_missing(self) -> str:
+    def _describe_missing_log(self) -> str:
         """The log is shorter than its index said: says so, after making sure that the index is of this file's log."""
         state = None if self._index is None else self._index.read_anew()
         size = os.stat(self._wal_path).st_size
@@ -141,7 +141,7 @@ class FileGuard:
         assert self._index is not None
         try:
             salts = header_of(self._wal_path)[SALTS]
-            missing = self._what_is_missing()
+            missing = self._describe_missing_log()
         except OSError:
             return ""
         after = self._index.read()
@@ -157,7 +157,9 @@ class FileGuard:
     def has_lost_its_log(self) -> bool:
         """The file is the same, but its write-ahead log is not. SQLite does not check that at the close of the last
         connection: it would write the old log's pages over newer data of others."""
-        return self.identity is not None and identity_of(self._path) == self.identity and self.examine() != ""
+        return (
+            self.identity is not None and read_identity(self._path) == self.identity and self.examine() != ""
+        )
 
 
 def written_ns(path: str) -> int:
@@ -182,7 +184,7 @@ def header_of(wal_path: str) -> bytes:
         os.close(log)
 
 
-def lost_its_log(path: str) -> StorageMoved:
+def describe_lost_log(path: str) -> StorageMoved:
     """The reason for which this process cannot open the file again: it could not close a connection whose write-ahead
     log is missing."""
     return StorageMoved(

@@ -21,15 +21,15 @@ FileIdentity = tuple[int, int]
 DESCRIPTORS = "/proc/self/fd"
 
 
-def identity_of(path: str) -> FileIdentity | None:
+def read_identity(path: str) -> FileIdentity | None:
     """Which file has this name now; None where none has."""
     try:
-        return identity_in(os.stat(path))
+        return identity_of_status(os.stat(path))
     except OSError:
         return None
 
 
-def identity_in(status: os.stat_result) -> FileIdentity:
+def identity_of_status(status: os.stat_result) -> FileIdentity:
     """Which file this is the status of."""
     return status.st_dev, status.st_ino
 
@@ -37,7 +37,7 @@ def identity_in(status: os.stat_result) -> FileIdentity:
 def is_of(descriptor: int, path: str) -> bool:
     """Whether a descriptor belongs to the file of this name now. Negative: no descriptor."""
     try:
-        return identity_in(os.fstat(descriptor)) == identity_of(path)
+        return identity_of_status(os.fstat(descriptor)) == read_identity(path)
     except OSError:
         return False
 
@@ -45,25 +45,25 @@ def is_of(descriptor: int, path: str) -> bool:
 def find_descriptors(*paths: str) -> list[int | None]:
     """For each file a descriptor of this process, from whichever code opened it; None where there is none, or no
     list."""
-    places = {identity_of(path): place for place, path in enumerate(paths)}
+    places = {read_identity(path): place for place, path in enumerate(paths)}
     places.pop(None, None)
-    found: list[int | None] = [None] * len(paths)
+    descriptors: list[int | None] = [None] * len(paths)
     try:
         names = os.listdir(DESCRIPTORS)
     except OSError:
-        return found
+        return descriptors
     # The newest are likely to have the highest numbers.
     for name in reversed(names):
         if not places:
             break
         try:
-            identity = identity_in(os.fstat(int(name)))
+            identity = identity_of_status(os.fstat(int(name)))
         except (OSError, ValueError):
             continue
         place = places.pop(identity, None)
         if place is not None:
-            found[place] = int(name)
-    return found
+            descriptors[place] = int(name)
+    return descriptors
 
 
 # Files that this process must not open for the rest of its life, with a function that makes the error. A connection
@@ -73,7 +73,7 @@ _refused: dict[FileIdentity, Callable[[str], ReactDBError]] = {}
 
 def refuse(path: str, make_error: Callable[[str], ReactDBError]) -> None:
     """Let `check_fit` refuse the file from now on. The first reason counts."""
-    identity = identity_of(path)
+    identity = read_identity(path)
     if identity is not None:
         _refused.setdefault(identity, make_error)
 
@@ -82,6 +82,6 @@ def check_fit(path: str) -> None:
     """Called before a file is opened. Raises: StorageMoved, ForkedDatabase: Whatever `refuse` was given."""
     if not _refused:
         return
-    identity = identity_of(path)
+    identity = read_identity(path)
     if identity in _refused:
         raise _refused[identity](path)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from reactdb.errors import CannotOpen
 from reactdb.store.file import locks, names, sqlite
 from reactdb.store.file.guard import FileGuard
-from reactdb.store.file.opening import not_opened
+from reactdb.store.file.open_checks import explain_open_failure
 from reactdb.store.file.sqlite import Connection
 
 READ_ONLY = "ro"
@@ -61,7 +61,7 @@ def connect_to_read(
 
     Raises:
         CannotOpen: SQLite cannot make its files, and the file cannot be read without them. Any other error that
-        `not_opened` makes of the first failure.
+        `explain_open_failure` makes of the first failure.
     """
     connection = connect(READ_ONLY)
     try:
@@ -73,13 +73,13 @@ def connect_to_read(
         connection.close()
         raise
     except sqlite.READ_ERRORS as error:
-        refusal = not_opened(error, path)
+        refusal = explain_open_failure(error, path)
         if not isinstance(refusal, CannotOpen) or not may_make_nothing(path):
             connection.close()
             raise refusal from error
         # Before the check: later changes are noticed.
         guard = ImmutableGuard(path)
-        trouble = why_not_immutable(path)
+        trouble = check_immutable(path)
         connection.close()
         if trouble:
             raise CannotOpen(path, trouble) from error
@@ -92,10 +92,10 @@ def may_make_nothing(path: str) -> bool:
     return os.path.isfile(path) and os.access(path, os.R_OK) and not os.access(folder, os.W_OK)
 
 
-def why_not_immutable(path: str) -> str:
+def check_immutable(path: str) -> str:
     """Why a file cannot be read alone; empty where it can. Called while this process has a connection to it."""
     folder = os.path.dirname(os.path.abspath(path))
-    process = locks.who_locks(path, is_any=True)
+    process = locks.find_lock_holder(path, is_any=True)
     if process is not None:
         return f"process {process} has it open, and the files beside it may not be read"
     if sqlite.file_bytes(path + "-wal"):

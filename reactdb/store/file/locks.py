@@ -107,7 +107,7 @@ FLOCK = struct.Struct("@hhqqi4x")
 
 def refuse_network(path: str) -> None:
     """Raises: CannotOpen: The file is, or would be, on a network file system."""
-    kind = file_system(path)
+    kind = read_file_system(path)
     if is_network(kind):
         raise CannotOpen(
             path,
@@ -121,7 +121,7 @@ def is_network(kind: str) -> bool:
     return kind in NETWORK or (kind.startswith("fuse.") and kind[5:] in NETWORK_FUSE)
 
 
-def file_system(path: str) -> str:
+def read_file_system(path: str) -> str:
     """The name of the file system of the file, or of its folder where it is missing; "" where that cannot be
     known."""
     for place in (path, os.path.dirname(path)):
@@ -214,7 +214,7 @@ def make_sure_of_locks(path: str) -> None:
         )
 
 
-def who_locks(path: str, *, is_any: bool = False) -> int | None:
+def find_lock_holder(path: str, *, is_any: bool = False) -> int | None:
     """The process whose lock keeps this one from reading the file (with `is_any`: from having the file to itself).
     None without such a process, or where it cannot be known. Called while this process has a connection to the
     file."""
@@ -224,8 +224,8 @@ def who_locks(path: str, *, is_any: bool = False) -> int | None:
     kind = fcntl.F_WRLCK if is_any else fcntl.F_RDLCK
     question = FLOCK.pack(kind, os.SEEK_SET, SHARED_FIRST, SHARED_SIZE, 0)
     try:
-        found, _, _, _, process = FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
+        lock_type, _, _, _, process = FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
     except OSError:
         return None
     # A process on another machine, or outside of this container, has no number here.
-    return process if found != fcntl.F_UNLCK and process > 0 else None
+    return process if lock_type != fcntl.F_UNLCK and process > 0 else None

@@ -28,10 +28,10 @@ import zlib
 
 from reactdb.errors import CannotOpen
 from reactdb.logs import logger
-from reactdb.store.file.identity import find_descriptors, identity_of
+from reactdb.store.file.identity import find_descriptors, read_identity
 from reactdb.store.file.locks import FLOCK
 from reactdb.store.file.sqlite import file_bytes
-from reactdb.store.file.wal_check import id_beneath, id_named
+from reactdb.store.file.wal_check import read_id_of_log, read_id_without_log
 
 try:
     import fcntl
@@ -60,7 +60,7 @@ def check_names(path: str) -> None:
     except OSError:
         return
     if status.st_nlink > 1 and os.path.isfile(path):
-        others = _others(path, status.st_ino)
+        others = _find_other_names(path, status.st_ino)
         known = f", also {', '.join(others)}" if others else ""
         with_log = [name for name in (path, *others) if file_bytes(name + "-wal")]
         keep = f"keep {with_log[0]}, which has" if len(with_log) == 1 else "keep the one that has"
@@ -72,25 +72,25 @@ def check_names(path: str) -> None:
         )
 
 
-def _others(path: str, inode: int) -> list[str]:
+def _find_other_names(path: str, inode: int) -> list[str]:
     """Some other names of the file in its folder. The rest may be anywhere on its disk."""
-    found: list[str] = []
+    paths: list[str] = []
     try:
         with os.scandir(os.path.dirname(path)) as entries:
             for entry in entries:
-                if len(found) == MOST_NAMES:
+                if len(paths) == MOST_NAMES:
                     break
                 if entry.inode() == inode and entry.path != path and not entry.is_symlink():
-                    found.append(entry.path)
+                    paths.append(entry.path)
     except OSError:
         pass
-    return sorted(found)
+    return sorted(paths)
 
 
 def note_log(path: str) -> None:
     """Note in the file where its log is. Called by a writer, while the log exists, and before anything is written."""
     status, log = os.stat(path), path + "-wal"
-    if hasattr(os, "setxattr") and _noted_log(path, status) != log:
+    if hasattr(os, "setxattr") and _read_noted_log(path, status) != log:
         try:
             note = b"%d %d %b" % (status.st_ino, os.stat(log).st_ino, os.fsencode(log))
             os.setxattr(path, NOTE, note)
@@ -101,13 +101,13 @@ def note_log(path: str) -> None:
 def forget_log(path: str) -> None:
     """Remove the note, if the log of this name is gone. Called when the file was closed."""
     try:
-        if _noted_log(path, os.stat(path), is_gone=True) == path + "-wal":
+        if _read_noted_log(path, os.stat(path), is_gone=True) == path + "-wal":
             os.removexattr(path, NOTE)
     except OSError as error:
         logger.debug("the note in %s stays: %s", path, error)
 
 
-def _noted_log(path: str, status: os.stat_result, *, is_gone: bool = False) -> str | None:
+def _read_noted_log(path: str, status: os.stat_result, *, is_gone: bool = False) -> str | None:
     """The noted log of the file, if it exists, or `is_gone`; None where none is, or the note was copied with the
     file."""
     if not hasattr(os, "getxattr"):
@@ -115,7 +115,7 @@ def _noted_log(path: str, status: os.stat_result, *, is_gone: bool = False) -> s
     try:
         inode, log_inode, name = os.getxattr(path, NOTE).split(b" ", 2)
         log = os.fsdecode(name)
-        there = identity_of(log)
+        there = read_identity(log)
         is_meant = there is None if is_gone else there is not None and there[1] == int(log_inode)
         return log if int(inode) == status.st_ino and is_meant else None
     except (OSError, ValueError):
@@ -125,8 +125,8 @@ def _noted_log(path: str, status: os.stat_result, *, is_gone: bool = False) -> s
 def _is_of(log: str, path: str) -> bool:
     """Whether a log may belong to the file. It does not if it names another database: the log got the inode of a
     removed one."""
-    named = id_named(log)
-    own = None if named is None else id_beneath(path)
+    named = read_id_of_log(log)
+    own = None if named is None else read_id_without_log(path)
     return named is None or own is None or own == named
 
 
@@ -155,9 +155,9 @@ def claim_log(path: str) -> None:
             # A write lock, impossible beside a read lock: so the answer names an existing lock. (Not one of this
             # process.)
             question = FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, first, end - first, 0)
-            found, _, _, _, process = FLOCK.unpack(fcntl.fcntl(file, fcntl.F_GETLK, question))
-            if found != fcntl.F_UNLCK:
-                raise CannotOpen(path, _other_log(process))
+            lock_type, _, _, _, process = FLOCK.unpack(fcntl.fcntl(file, fcntl.F_GETLK, question))
+            if lock_type != fcntl.F_UNLCK:
+                raise CannotOpen(path, _name_other_log(process))
     except OSError as error:
         # SQLite's own attempts come to the same, and say so.
         logger.debug("the log of %s cannot be named by a lock: %s", path, error)
@@ -166,11 +166,11 @@ def claim_log(path: str) -> None:
 
 
 def _check_no_log_is_left(path: str) -> None:
-    left, own = _noted_log(path, os.stat(path)), path + "-wal"
+    left, own = _read_noted_log(path, os.stat(path)), path + "-wal"
     if (
         left
         and left != own
-        and identity_of(left) != identity_of(own)
+        and read_identity(left) != read_identity(own)
         and file_bytes(left)
         and _is_of(left, path)
     ):
@@ -191,7 +191,7 @@ def log_byte(path: str) -> int:
     return LOGS + zlib.crc32(place)
 
 
-def _other_log(process: int) -> str:
+def _name_other_log(process: int) -> str:
     # A process outside of this container has no number here.
     who = f"process {process}" if process > 0 else "another process"
     return (

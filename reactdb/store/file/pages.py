@@ -115,10 +115,10 @@ class Pages:
                 yield is_table, row
 
     def _row(self, page: bytes, place: int, is_table: bool) -> list[Any]:
-        size, place = varint(page, place)
+        size, place = read_varint(page, place)
         rowid = None
         if is_table:
-            rowid, place = varint(page, place)
+            rowid, place = read_varint(page, place)
         if size > MOST_BYTES:
             raise ValueError("no row of ours")
         usable = self.page_bytes
@@ -130,7 +130,7 @@ class Pages:
             local = local if local <= most else least
         payload = page[place : place + local]
         if size > local:
-            payload = self._continued(
+            payload = self._read_overflow(
                 payload, int.from_bytes(page[place + local : place + local + 4], "big"), size
             )
         if len(payload) < size:
@@ -138,7 +138,7 @@ class Pages:
         values = record(payload)
         return [rowid, *values] if is_table else values
 
-    def _continued(self, payload: bytes, number: int, size: int) -> bytes:
+    def _read_overflow(self, payload: bytes, number: int, size: int) -> bytes:
         parts, left = [payload], size - len(payload)
         while left > 0:
             if not 0 < number <= self.count:
@@ -160,7 +160,7 @@ def wal_checksum(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, i
     return one, two
 
 
-def varint(data: bytes, place: int) -> tuple[int, int]:
+def read_varint(data: bytes, place: int) -> tuple[int, int]:
     """Read SQLite's integer of one to nine bytes: (its value, the place after it)."""
     value = 0
     for count in range(8):
@@ -178,11 +178,11 @@ def record(payload: bytes) -> list[Any]:
     Raises:
         ValueError, IndexError: It is not a record.
     """
-    end, place = varint(payload, 0)
+    end, place = read_varint(payload, 0)
     values: list[Any] = []
     body = end
     while place < end:
-        kind, place = varint(payload, place)
+        kind, place = read_varint(payload, place)
         if kind == 0:
             values.append(None)
             continue

@@ -146,7 +146,7 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
             "`pip install reactdb[sqlite]` brings one"
         )
     # By bytes: a file's name need not be UTF-8.
-    uri = f"file:/{path}?vfs=memdb" if memory else f"file:{quoted(path)}?mode={mode}"
+    uri = f"file:/{path}?vfs=memdb" if memory else f"file:{quote_path(path)}?mode={mode}"
     try:
         with opening:
             connection = sqlite3.connect(
@@ -170,7 +170,7 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
 
 
 @lru_cache(maxsize=16)
-def quoted(path: str) -> str:
+def quote_path(path: str) -> str:
     """A path as SQLite's URIs have it."""
     return "".join([chr(byte) if byte in PLAIN else f"%{byte:02X}" for byte in os.fsencode(path)])
 
@@ -181,7 +181,7 @@ def configure(connection: Connection, *, reader: bool, cache_kib: int = 0) -> No
     Args:
         cache_kib: The most memory for pages. 0: the amount of the writer, or of a reader beside others.
     """
-    hearing = hear_signals()
+    hearing = watch_signals()
     # Up to the `yield` inside its `try`.
     next(hearing)
     connection.set_progress_handler(hearing.__next__, STEPS)
@@ -214,7 +214,7 @@ def is_busy(error: Exception) -> bool:
     )
 
 
-def hear_signals() -> Iterator[int]:
+def watch_signals() -> Iterator[int]:
     """A progress handler: SQLite calls it now and then inside a long statement, and stops the statement when it gives 1.
 
     A signal handler, Ctrl-C's too, runs in the main thread between two steps of Python. A long statement has no such
@@ -242,7 +242,7 @@ STEPS = 1_000_000
 struck: list[BaseException] = []
 
 
-def leave_open(connection: Connection) -> None:
+def keep_open(connection: Connection) -> None:
     """Give up a connection that must not be closed, not even at the end of the process. At its close, SQLite would
     write the rest of its log into the file, over newer data of others, or change memory that a parent process
     shares."""
@@ -254,7 +254,7 @@ def leave_open(connection: Connection) -> None:
         left_open.append(connection)
 
 
-# Connections that `leave_open` could not keep in another way.
+# Connections that `keep_open` could not keep in another way.
 left_open: list[Connection] = []
 
 
@@ -271,12 +271,12 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
     """Turn SQLite's error into one of ours. The caller raises it `from` the original.
 
     Raises:
-        KeyboardInterrupt, or another exception of a signal handler: see `hear_signals`.
+        KeyboardInterrupt, or another exception of a signal handler: see `watch_signals`.
     """
     name = getattr(error, "sqlite_errorname", "") or ""
     if name == "SQLITE_INTERRUPT":
         raise struck.pop() if struck else KeyboardInterrupt
-    text = words_of(error)
+    text = message_of(error)
     if isinstance(error, UnicodeDecodeError):
         name = "SQLITE_CORRUPT"
     if is_busy(error):
@@ -296,7 +296,7 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
         or "unable to open" in text
         or (is_read_only and operation in ("open", "read"))
     ):
-        return CannotOpen(path, reason_not_opened(path))
+        return CannotOpen(path, explain_unreadable_path(path))
     if name == "SQLITE_PROTOCOL" or "locking protocol" in text:
         return DatabaseBusy(
             f"{operation}: {path}: the file system's locks do not work, or too many fight for them ({text}); nothing was written"
@@ -320,14 +320,14 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
     return StorageError(f"{operation}: {path}: {text}" + (f" ({name})" if name else ""))
 
 
-def words_of(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """The message of an error, even if it is not UTF-8."""
     if isinstance(error, UnicodeDecodeError):
         return error.object.decode(errors="backslashreplace")
     return str(error)
 
 
-def reason_not_opened(path: str) -> str:
+def explain_unreadable_path(path: str) -> str:
     """Why a file cannot be opened, as far as the file system shows it."""
     folder = os.path.dirname(os.path.abspath(path))
     try:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from reactdb.errors import CorruptDatabase
 from reactdb.store import schema
 from reactdb.store.file import sqlite
-from reactdb.store.file.pages import FRAME_HEADER, INDEX_INTERIOR, INDEX_LEAF, WAL_HEADER, record, varint
+from reactdb.store.file.pages import FRAME_HEADER, INDEX_INTERIOR, INDEX_LEAF, WAL_HEADER, read_varint, record
 from reactdb.store.file.sqlite import Connection, file_bytes
 
 MAGIC = (0x377F0682, 0x377F0683)
@@ -38,10 +38,10 @@ def check_log_is_own(path: str) -> str | None:
     Raises:
         CorruptDatabase: The log has the id of another database.
     """
-    named = id_named(path + "-wal") if file_bytes(path + "-wal") else None
-    own = None if named is None else id_beneath(path)
+    named = read_id_of_log(path + "-wal") if file_bytes(path + "-wal") else None
+    own = None if named is None else read_id_without_log(path)
     if named is not None and own is not None and own != named:
-        raise _another(path, own, named)
+        raise _other_file_message(path, own, named)
     return named
 
 
@@ -58,13 +58,13 @@ def check_log_belongs(connection: Connection, path: str, named: str | None) -> N
     if not file_bytes(path + "-wal"):
         return
     # An id in the log has been compared with the file's already, or the file is so new that all of it is in the log.
-    own = named or id_named(path + "-wal") or id_beneath(path)
-    laid_over = schema.database_id(connection)
+    own = named or read_id_of_log(path + "-wal") or read_id_without_log(path)
+    laid_over = schema.read_database_id(connection)
     if own is not None and laid_over != own:
-        raise _another(path, own, laid_over)
+        raise _other_file_message(path, own, laid_over)
 
 
-def _another(path: str, own: str, other: object) -> CorruptDatabase:
+def _other_file_message(path: str, own: str, other: object) -> CorruptDatabase:
     return CorruptDatabase(
         f"{path} is database {own}, but the write-ahead log beside it is of database {other}: one of the two was "
         "replaced without the other. Nothing was changed; put back the matching files, or move the -wal away to have "
@@ -72,21 +72,21 @@ def _another(path: str, own: str, other: object) -> CorruptDatabase:
     )
 
 
-def id_beneath(path: str) -> str | None:
+def read_id_without_log(path: str) -> str | None:
     """The database id in the file without its log; None where it has none yet, or cannot be read so."""
     # Immutable: SQLite ignores the log. Another process may be writing to the file, so anything but an id counts as
     # none. (An id never changes.)
     file = sqlite.connect(path, mode="ro&immutable=1", busy_timeout_s=0)
     try:
-        found = schema.database_id(file)
-        return found if isinstance(found, str) and found else None
+        identity = schema.read_database_id(file)
+        return identity if isinstance(identity, str) and identity else None
     except sqlite.READ_ERRORS:
         return None
     finally:
         file.close()
 
 
-def id_named(log: str) -> str | None:
+def read_id_of_log(log: str) -> str | None:
     """The database id in a write-ahead log, from the first page that has one; None where no page has.
 
     A frame counts if it has the salts of this log. Its commit need not be complete, because all frames of one log
@@ -136,7 +136,7 @@ def _rows(page: bytes) -> Iterator[list[object]]:
     for index in range(int.from_bytes(page[3:5], "big")):
         try:
             place = int.from_bytes(page[pointers + 2 * index : pointers + 2 * index + 2], "big")
-            size, place = varint(page, place if is_leaf else place + 4)
+            size, place = read_varint(page, place if is_leaf else place + 4)
             yield record(page[place : place + size])
         except (IndexError, ValueError):
             continue

@@ -67,9 +67,9 @@ class WalIndex:
         state = self._read()
         if state is None:
             # The descriptor is not known yet, or another process was writing to the index just now.
-            (found,) = find_descriptors(self._path)
-            if found is not None:
-                self.descriptor = found
+            (descriptor,) = find_descriptors(self._path)
+            if descriptor is not None:
+                self.descriptor = descriptor
                 state = self._read()
         return state
 

@@ -22,15 +22,15 @@ from reactdb.store import schema
 from reactdb.store.blobs import GRACE_MS, NUMBER_BITS, check_pieces, read_blob
 from reactdb.store.catalogue import NAME, TableInfo, load
 from reactdb.store.checksums import is_entry_whole
-from reactdb.store.damage import key_in_words
+from reactdb.store.damage import format_key
 from reactdb.store.file import sqlite
 from reactdb.store.file.sqlite import Connection, SQLiteError, file_bytes
-from reactdb.store.log import low_water
+from reactdb.store.log import read_low_water
 from reactdb.store.positions import read_parts
 from reactdb.store.schema import BLOCK_BITS
-from reactdb.store.snapshot import head_seq
+from reactdb.store.snapshot import read_head_seq
 from reactdb.store.sums import differences
-from reactdb.store.tools.figures import opened
+from reactdb.store.tools.figures import open_file
 from reactdb.values import codec, collation
 from reactdb.values.blob import HEADER, blobs_in, digest_bytes
 
@@ -76,25 +76,25 @@ def examine(path: str) -> Iterator[tuple[str, list[Finding]]]:
     """Carry out every check in turn: (its name, its findings).
 
     Raises:
-        CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy: As `opened` says.
+        CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy: As `open_file` says.
     """
-    with opened(path) as connection:
+    with open_file(path) as connection:
         try:
-            low, head = low_water(connection), head_seq(connection)
+            low, head = read_low_water(connection), read_head_seq(connection)
         except (SQLiteError, CorruptDatabase):
             # `check_settings` reports it; the other checks assume that the log is complete.
             low, head = 0, 0
         examined = Examination(connection, os.path.realpath(path), low, head)
         for name, check in CHECKS.items():
-            yield name, list(_findings(name, check, examined))
+            yield name, list(_run_check(name, check, examined))
 
 
-def _findings(name: str, check: Check, examined: Examination) -> Iterator[Finding]:
-    found = check(examined)
+def _run_check(name: str, check: Check, examined: Examination) -> Iterator[Finding]:
+    problems = check(examined)
     try:
-        for one in islice(found, MOST_FINDINGS):
+        for one in islice(problems, MOST_FINDINGS):
             yield one if isinstance(one, Finding) else Finding("problem", name, one)
-        more = sum(1 for _ in found)
+        more = sum(1 for _ in problems)
     except Exception as error:
         # Not only our errors: anything may be wrong in a row, and some line of a check will fail over it.
         yield Finding("problem", name, f"the check could not be finished: {type(error).__name__}: {error}")
@@ -103,7 +103,7 @@ def _findings(name: str, check: Check, examined: Examination) -> Iterator[Findin
         yield Finding("problem", name, f"and {more:,} more")
 
 
-def kind_in_words(kind: Any) -> str:
+def describe_kind(kind: Any) -> str:
     """For example `an insert`."""
     if kind in CATALOGUE_KINDS:
         return f"of kind {CATALOGUE_KINDS[kind]}"
@@ -112,8 +112,8 @@ def kind_in_words(kind: Any) -> str:
     return f"{'an' if KINDS[kind][0] in 'iu' else 'a'} {KINDS[kind]}"
 
 
-def place_in_words(table_id: Any, key: Any) -> str:
-    return f"table {table_id}, key {key_in_words(key)}"
+def describe_place(table_id: Any, key: Any) -> str:
+    return f"table {table_id}, key {format_key(key)}"
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ def check_checksums(examined: Examination) -> Found:
     for row in examined.select(f"SELECT {schema.LOG_1}, seal FROM log ORDER BY seq"):
         if not is_entry_whole(row):
             seq, table_id, key = row[0], row[1], row[6]
-            place = place_in_words(table_id, key)
+            place = describe_place(table_id, key)
             yield f"log entry {seq} ({place}) does not match its checksum: it has changed since it was written"
 
 
@@ -373,7 +373,7 @@ def check_documents(examined: Examination) -> Found:
         if kind not in range(len(KINDS)):
             yield f"log entry {seq} has the kind {kind!r}"
         if (body is None) is not (kind == DELETE):
-            yield f"log entry {seq} is {kind_in_words(kind)} {'without' if body is None else 'with'} a document"
+            yield f"log entry {seq} is {describe_kind(kind)} {'without' if body is None else 'with'} a document"
         if body is None or table_id not in primary_keys:
             continue
         try:
@@ -387,14 +387,14 @@ def check_documents(examined: Examination) -> Found:
         except (KeyError, ReactDBError):
             own = None
         if own != key:
-            filed = key_in_words(key)
+            filed = format_key(key)
             yield f"the document of log entry {seq} has another {primary_key!r} than its key {filed}"
 
 
 def _check_catalogue_entry(examined: Examination, seq: int, kind: Any, body: Any) -> Found:
     """A change of the catalogue concerns a listed table, and made or dropped it there."""
     if kind not in CATALOGUE_KINDS or body is None:
-        yield f"log entry {seq} should change the catalogue, but is {kind_in_words(kind)}"
+        yield f"log entry {seq} should change the catalogue, but is {describe_kind(kind)}"
         return
     try:
         table_id = codec.decode(body)["table_id"]
@@ -424,8 +424,8 @@ def check_history(examined: Examination) -> Found:
         if prev >= seq:
             yield f"log entry {seq} supersedes {prev}, which is not before it"
         else:
-            other = place_in_words(other_table, other_key)
-            yield f"log entry {seq} ({place_in_words(table_id, key)}) supersedes {prev} ({other})"
+            other = describe_place(other_table, other_key)
+            yield f"log entry {seq} ({describe_place(table_id, key)}) supersedes {prev} ({other})"
     for prev, count in examined.select(
         "SELECT prev, count(*) FROM log WHERE prev IS NOT NULL GROUP BY prev HAVING count(*) > 1"
     ):
@@ -438,7 +438,7 @@ def check_history(examined: Examination) -> Found:
         if has_old:
             yield f"log entry {seq} is an insert, but supersedes the document of entry {prev}"
         else:
-            yield f"log entry {seq} is {kind_in_words(kind)}, but the document that it superseded is missing"
+            yield f"log entry {seq} is {describe_kind(kind)}, but the document that it superseded is missing"
     for seq, prev in examined.select(
         "SELECT l.seq, l.prev FROM log l LEFT JOIN log p ON p.seq = l.prev"
         " WHERE p.seq IS NULL AND l.prev > ? AND l.prev <= ?",
@@ -501,8 +501,8 @@ NEWEST: Final = "l.seq NOT IN (SELECT prev FROM log WHERE prev IS NOT NULL)"
 def check_current_documents(examined: Examination) -> Found:
     """The list of documents (heads): each row is the newest entry of its key, and each key with a document has a row."""
     yield from _check_newest(examined, "heads", "document", "which deleted it")
-    for table_id, key, seq in _unfiled(examined, "heads", "NOT NULL"):
-        yield f"log entry {seq} is the newest of {place_in_words(table_id, key)}, but the list of documents does not have it"
+    for table_id, key, seq in _select_unfiled(examined, "heads", "NOT NULL"):
+        yield f"log entry {seq} is the newest of {describe_place(table_id, key)}, but the list of documents does not have it"
 
 
 def check_deleted_documents(examined: Examination) -> Found:
@@ -511,9 +511,9 @@ def check_deleted_documents(examined: Examination) -> Found:
     for table_id, key in examined.select(
         "SELECT g.table_id, g.key FROM graves g JOIN heads h ON h.table_id = g.table_id AND h.key = g.key"
     ):
-        yield f"{place_in_words(table_id, key)} is listed as a document and as a deleted document"
-    for table_id, key, seq in _unfiled(examined, "graves", "NULL"):
-        yield f"log entry {seq} deleted {place_in_words(table_id, key)}, but the list of deleted documents does not have it"
+        yield f"{describe_place(table_id, key)} is listed as a document and as a deleted document"
+    for table_id, key, seq in _select_unfiled(examined, "graves", "NULL"):
+        yield f"log entry {seq} deleted {describe_place(table_id, key)}, but the list of deleted documents does not have it"
 
 
 def _check_newest(examined: Examination, tree: str, what: str, is_other: str) -> Iterator[str]:
@@ -524,20 +524,20 @@ def _check_newest(examined: Examination, tree: str, what: str, is_other: str) ->
         " WHERE l.seq IS NULL OR l.table_id != t.table_id OR l.key != t.key OR (l.body IS NULL) = ?",
         (tree == "heads",),
     ):
-        place = place_in_words(table_id, key)
+        place = describe_place(table_id, key)
         if own_table is None:
             yield f"the {what} of {place} is log entry {seq}, which is missing"
         elif (own_table, own_key) != (table_id, key):
-            yield f"the {what} of {place} is log entry {seq}, which is of {place_in_words(own_table, own_key)}"
+            yield f"the {what} of {place} is log entry {seq}, which is of {describe_place(own_table, own_key)}"
         else:
             yield f"the {what} of {place} is log entry {seq}, {is_other}"
     for table_id, key, seq in examined.select(
         f"SELECT t.table_id, t.key, t.seq FROM {tree} t WHERE t.seq IN (SELECT prev FROM log WHERE prev IS NOT NULL)"
     ):
-        yield f"the {what} of {place_in_words(table_id, key)} is log entry {seq}, which was superseded"
+        yield f"the {what} of {describe_place(table_id, key)} is log entry {seq}, which was superseded"
 
 
-def _unfiled(examined: Examination, tree: str, body: str) -> Iterator[Any]:
+def _select_unfiled(examined: Examination, tree: str, body: str) -> Iterator[Any]:
     """The newest entries whose body is NULL, or NOT NULL, and to which no row of the tree leads."""
     return examined.select(
         f"SELECT l.table_id, l.key, l.seq FROM log l LEFT JOIN {tree} t ON t.table_id = l.table_id AND t.key = l.key"
@@ -571,7 +571,7 @@ def _check_indexes_of(examined: Examination, table: TableInfo) -> Found:
                     "SELECT count(*) FROM entries WHERE index_id = ? AND value = ? AND key = ? AND tag = ?",
                     (index_id, value, key, tag),
                 ):
-                    yield f"index {index.name!r} does not have {place_in_words(table.id, key)} under {key_in_words(value)}"
+                    yield f"index {index.name!r} does not have {describe_place(table.id, key)} under {format_key(value)}"
     for index in table.indexes.values():
         # All entries that belong there were found above. If there are no more than those, there are no others.
         if (
@@ -586,7 +586,7 @@ def _check_indexes_of(examined: Examination, table: TableInfo) -> Found:
             (table.id, index.id),
         ):
             if body is None or (index_id, value, tag) not in index.stored_entries(codec.decode(body)):
-                filed = f"{place_in_words(table.id, key)} under {key_in_words(value)}"
+                filed = f"{describe_place(table.id, key)} under {format_key(value)}"
                 yield f"index {index.name!r} has {filed}, which is wrong"
 
 

@@ -20,16 +20,16 @@ from reactdb.store.file.immutable import connect_to_read
 from reactdb.store.file.names import check_names
 from reactdb.store.file.sqlite import Connection, file_bytes
 from reactdb.store.file.wal_check import check_log_belongs, check_log_is_own
-from reactdb.store.kept import stopped_views
-from reactdb.store.log import low_water
-from reactdb.store.retention import Setting, history_figures
-from reactdb.store.snapshot import head_seq
+from reactdb.store.log import read_low_water
+from reactdb.store.materialized_tables import read_stopped_views
+from reactdb.store.retention import Setting, measure_history
+from reactdb.store.snapshot import read_head_seq
 
 BUSY_TIMEOUT_S: Final = 5.0
 
 
 @contextmanager
-def opened(path: str) -> Iterator[Connection]:
+def open_file(path: str) -> Iterator[Connection]:
     """A read-only connection to an existing reactdb file, in a read transaction.
 
     Raises:
@@ -37,7 +37,7 @@ def opened(path: str) -> Iterator[Connection]:
     """
     path = os.path.realpath(path)
     if not os.path.isfile(path):
-        raise CannotOpen(path, sqlite.reason_not_opened(path))
+        raise CannotOpen(path, sqlite.explain_unreadable_path(path))
     check_names(path)
     named = check_log_is_own(path)
     connection, guard = connect_to_read(
@@ -93,7 +93,7 @@ class FileFigures:
 
     History takes about `history_bytes`; `history_limit_bytes` is None where `retention` is not "auto". The consumer `needed_by`
     has still to read past `needed_from`; both are None where none has.
-    `stopped_views` says of each kept table that no longer follows its selection, why.
+    `read_stopped_views` says of each kept table that no longer follows its selection, why.
     """
 
     path: str
@@ -118,7 +118,7 @@ class FileFigures:
     tables: tuple[TableFigures, ...]
 
 
-def retention_in_words(setting: Setting) -> str:
+def describe_retention(setting: Setting) -> str:
     """The setting in the form of `connect`'s argument, as text: "auto", "all", a number of changes, or a time."""
     if isinstance(setting, int):
         return f"{setting:,} changes"
@@ -131,7 +131,7 @@ def measure(path: str) -> FileFigures:
     Raises:
         CannotOpen, NotADatabase, IncompatibleFormat, DatabaseBusy, CorruptDatabase.
     """
-    with opened(path) as connection:
+    with open_file(path) as connection:
         path = os.path.realpath(path)
         catalogue = load(connection)
         log = {
@@ -164,18 +164,18 @@ def measure(path: str) -> FileFigures:
                 )
             )
         # Feeds are known to their processes alone.
-        history = history_figures(connection, lambda oldest: None)
+        history = measure_history(connection, lambda oldest: None)
         (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
         (free_pages,) = connection.execute("PRAGMA freelist_count").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         blobs, blob_bytes = blob_totals(connection)
         return FileFigures(
             path=path,
-            database_id=str(schema.fact(connection, "database_id")),
+            database_id=str(schema.read_fact(connection, "database_id")),
             format=version,
             sqlite_version=".".join(map(str, sqlite.VERSION)),
-            seq=head_seq(connection),
-            oldest=low_water(connection),
+            seq=read_head_seq(connection),
+            oldest=read_low_water(connection),
             log_entries=sum(entries for entries, _ in log.values()),
             log_bytes=int(sum(size for _, size in log.values())),
             file_bytes=file_bytes(path),
@@ -183,11 +183,11 @@ def measure(path: str) -> FileFigures:
             wal_bytes=file_bytes(path + "-wal"),
             blobs=blobs,
             blob_bytes=blob_bytes,
-            retention=retention_in_words(history["retention"]),
+            retention=describe_retention(history["retention"]),
             history_bytes=history["bytes"],
             history_limit_bytes=history["limit_bytes"],
             needed_from=next((hold["from"] for hold in history["holds"]), None),
             needed_by=next((hold["by"] for hold in history["holds"]), None),
-            stopped_views=stopped_views(connection),
+            stopped_views=read_stopped_views(connection),
             tables=tuple(tables),
         )

@@ -79,7 +79,7 @@ class Salvage:
     def __init__(self, path: str) -> None:
         self.path = os.path.realpath(path)
         if not os.path.isfile(self.path):
-            raise CannotOpen(self.path, sqlite.reason_not_opened(self.path))
+            raise CannotOpen(self.path, sqlite.explain_unreadable_path(self.path))
         check_names(self.path)
         self.tables: dict[int, SavedTable] = {}
         self.troubles: list[str] = []
@@ -153,17 +153,17 @@ class Salvage:
 
     def _listed_blobs(self, connection: Connection) -> list[StoredBlob]:
         """Read from both ends of the list, as `_read_pointers` does."""
-        found: dict[int, StoredBlob] = {}
+        blobs: dict[int, StoredBlob] = {}
         for order in ("", " DESC"):
             try:
                 for (number,) in connection.execute(
                     f"SELECT id FROM blobs WHERE digest IS NOT NULL ORDER BY id{order}"
                 ):
-                    found[number] = read_blob(connection, number)
+                    blobs[number] = read_blob(connection, number)
                 break
             except UNREADABLE as error:
-                self._note(f"not all of the list of blobs can be read: {sqlite.words_of(error)}")
-        return list(found.values())
+                self._note(f"not all of the list of blobs can be read: {sqlite.message_of(error)}")
+        return list(blobs.values())
 
     # -----------------------------------------------------------------------------------------------------------
     # By SQL
@@ -184,7 +184,7 @@ class Salvage:
             return connection
         except FAILURES as error:
             self._format = schema.FORMAT_VERSION
-            reason = error.reason if isinstance(error, NotADatabase) else sqlite.words_of(error)
+            reason = error.reason if isinstance(error, NotADatabase) else sqlite.message_of(error)
             self._note(f"SQLite cannot read the file: {reason}")
             if connection is not None:
                 connection.close()
@@ -206,7 +206,7 @@ class Salvage:
         try:
             named = check_log_is_own(self.path)
         except FAILURES as error:
-            self._note(sqlite.words_of(error))
+            self._note(sqlite.message_of(error))
             self._is_without_log = True
         connection = self._connect()
         is_database = connection is not None
@@ -214,7 +214,7 @@ class Salvage:
             try:
                 check_log_belongs(connection, self.path, named)
             except FAILURES as error:
-                self._note(sqlite.words_of(error))
+                self._note(sqlite.message_of(error))
                 connection.close()
                 self._is_without_log = True
                 connection = self._connect()
@@ -242,7 +242,7 @@ class Salvage:
                 "the lists of tables and settings have changed since they were written: names may be wrong"
             )
         try:
-            self._low = int(schema.fact(connection, "low_water"))
+            self._low = int(schema.read_fact(connection, "low_water"))
         except UNREADABLE:
             self._note(
                 "the beginning of the log cannot be read: documents deleted long ago may be among the saved ones"
@@ -253,7 +253,7 @@ class Salvage:
             ).fetchall():
                 self._list_table(row)
         except sqlite.READ_ERRORS as error:
-            self._note(f"the list of tables cannot be read: {sqlite.words_of(error)}")
+            self._note(f"the list of tables cannot be read: {sqlite.message_of(error)}")
 
     def _list_table(self, row: Sequence[Any]) -> None:
         number, name, primary_key, _, dropped, *added = row
@@ -274,7 +274,7 @@ class Salvage:
                 ):
                     self._expect(table_id, key, seq)
             except sqlite.READ_ERRORS as error:
-                self._note(f"not all of the list of {LISTS[tree]} can be read: {sqlite.words_of(error)}")
+                self._note(f"not all of the list of {LISTS[tree]} can be read: {sqlite.message_of(error)}")
             else:
                 return True
         return False
@@ -289,7 +289,7 @@ class Salvage:
             try:
                 rows = connection.execute(ENTRIES, (since, limit)).fetchall()
             except sqlite.READ_ERRORS as error:
-                self._note(f"not all of the log can be read: {sqlite.words_of(error)}")
+                self._note(f"not all of the log can be read: {sqlite.message_of(error)}")
                 if limit > 1:
                     limit //= 10
                     continue

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb.dialects.aidbox import AidboxError
-from reactdb.dialects.aidbox.asked import changes_asked
+from reactdb.dialects.aidbox.parameters import parse_changes
 from reactdb.session import session_of
 from tests.support.scaling import examples
 
@@ -218,12 +218,12 @@ class TestDotExpressions:
     @pytest.mark.parametrize("name", [".", ".a..b", ".a.", ".a$contains", ".a::int"])
     def test_what_is_none_is_refused(self, name):
         with pytest.raises(AidboxError) as refused:
-            changes_asked([(name, "x")])
+            parse_changes([(name, "x")])
         assert 400 == refused.value.status
 
     def test_an_unknown_parameter_is_refused(self):
         with pytest.raises(AidboxError, match="there is no parameter _sort"):
-            changes_asked([("_sort", "x")])
+            parse_changes([("_sort", "x")])
 
     VALUES = st.recursive(
         st.none()
@@ -244,7 +244,7 @@ class TestDotExpressions:
         text=st.sampled_from(["a", "0", "true", "false", "5", "0.5", "2.0", "2", "", "null", "[]", "{}"]),
     )
     def test_they_agree_with_a_naive_evaluation(self, resource, path, text):
-        from reactdb.dialects.aidbox.dotted import DotExpression
+        from reactdb.dialects.aidbox.dot_expressions import DotExpression
 
         assert naive(resource, path, text) == DotExpression(tuple(path), text).passes(resource)
 

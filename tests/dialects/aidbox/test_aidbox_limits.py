@@ -11,7 +11,7 @@ import pytest
 import reactdb
 from reactdb import budget
 from reactdb.budget import Budget, Stopped, WritesTooLong
-from reactdb.servers.http.rendering import read_body, render
+from reactdb.servers.aidbox.media_types import read_body, render
 
 YAML = {"content-type": "text/yaml", "accept": "text/yaml"}
 

@@ -11,10 +11,10 @@ import reactdb
 from reactdb.database import Database
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.errors import CouchError
-from reactdb.dialects.couchdb.spelling import RESERVED, SYSTEM
-from reactdb.servers.http.routing import REFUSED, SERVER
+from reactdb.dialects.couchdb.names import RESERVED, SYSTEM
+from reactdb.servers.couchdb.routes import REFUSED, SERVER
 from reactdb.session import session_of
-from reactdb.store.log import low_water
+from reactdb.store.log import read_low_water
 from reactdb.store.retention import compact_step
 from reactdb.store.transaction import WriteTransaction
 
@@ -200,7 +200,7 @@ def test_a_table_that_is_being_removed_ends_nobody_elses_name(couch: Couch, db: 
     session_of(db).transact(work, operation="compact")
 
     with session_of(db).read() as snapshot:
-        assert goal == low_water(snapshot.connection)
+        assert goal == read_low_water(snapshot.connection)
         assert 1 == len([table for table in snapshot.catalogue.by_id.values() if table.dropped is not None])
     assert [("b", "created"), ("c", "created")] == told(couch.updates().rows())
 

@@ -125,8 +125,10 @@ class TestBuiltIn:
             STORE, {"filter": "_selector"}, {"selector": {}, "fields": ["_id", "a.b", "none", "l.0"]}
         )
 
-        assert {"_id": "1", "a": {"b": 2}} == filter.shown({"_id": "1", "_rev": "1-a", "a": {"b": 2, "c": 3}})
-        assert X == filter_of(STORE, {"filter": "_selector"}, {"selector": {}}).shown(X)  # type: ignore[union-attr]
+        assert {"_id": "1", "a": {"b": 2}} == filter.render(
+            {"_id": "1", "_rev": "1-a", "a": {"b": 2, "c": 3}}
+        )
+        assert X == filter_of(STORE, {"filter": "_selector"}, {"selector": {}}).render(X)  # type: ignore[union-attr]
 
     @pytest.mark.parametrize(
         ("body", "reason"),

@@ -95,22 +95,22 @@ def test_what_nobody_needs_any_more_is_forgotten() -> None:
     # What is dropped goes with the next request.
     assert function("function(doc) { return true; }").passes({})
     with pytest.raises(Exception, match=str(number)):
-        script_process().ask(60.0, "call", number, "[]", life=life)
+        script_process().request(60.0, "call", number, "[]", life=life)
     with pytest.raises(ScriptsGone):
-        script_process().ask(60.0, "call", number, "[]", life=(os.getpid(), 0))
+        script_process().request(60.0, "call", number, "[]", life=(os.getpid(), 0))
 
 
 def test_a_function_that_was_ended_leaves_no_context_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is made again takes the place of the one before, whose memory would else be held as long as it is used."""
     made: list[Any] = []
-    ask = ScriptProcess.ask
+    ask = ScriptProcess.request
 
     def noting(self: ScriptProcess, within_s: float, *message: Any, **options: Any) -> Any:
         if message[0] == "make":
             made.append(message[1])
         return ask(self, within_s, *message, **options)
 
-    monkeypatch.setattr(ScriptProcess, "ask", noting)
+    monkeypatch.setattr(ScriptProcess, "request", noting)
     monkeypatch.setattr(javascript, "CALL_S", 0.2)
     slow = function("function(doc) { while (!doc.n) {} return true; }")
     for _ in range(2):

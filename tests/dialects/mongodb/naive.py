@@ -9,8 +9,8 @@ import copy
 import functools
 from typing import Any
 
-from reactdb.dialects.mongodb.numeric import added, multiplied
-from reactdb.dialects.mongodb.ordering import MISSING, bracket, compare, is_nan
+from reactdb.dialects.mongodb.bson_order import MISSING, bracket, compare, is_nan
+from reactdb.dialects.mongodb.numeric import add_numbers, multiply_numbers
 
 __all__ = ["described_version", "naive_matches", "naive_update"]
 
@@ -138,9 +138,9 @@ def _naive_operator(name: str, old: Any, operand: Any) -> Any:
     if name == "$unset":
         return MISSING
     if name == "$inc":
-        return operand if old is MISSING else added(old, operand)
+        return operand if old is MISSING else add_numbers(old, operand)
     if name == "$mul":
-        return multiplied(type(operand)(0) if old is MISSING else old, operand)
+        return multiply_numbers(type(operand)(0) if old is MISSING else old, operand)
     if name in ("$min", "$max"):
         wins = old is MISSING or (compare(operand, old) < 0 if name == "$min" else compare(operand, old) > 0)
         return operand if wins else old

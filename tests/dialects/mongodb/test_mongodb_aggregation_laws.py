@@ -16,10 +16,10 @@ from bson import Int64
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reactdb.dialects.mongodb.bson_order import MISSING, compare, identical, sort_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import OPERATORS, compile_expression
 from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN
-from reactdb.dialects.mongodb.ordering import MISSING, compare, identical, sort_key
 from reactdb.dialects.mongodb.stages import Pipeline, Setting
 from tests.dialects.mongodb.documents import bson_values
 from tests.support.scaling import examples

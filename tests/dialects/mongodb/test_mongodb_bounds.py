@@ -21,14 +21,14 @@ from bson.regex import Regex
 
 import reactdb
 from reactdb import budget
-from reactdb.budget import STEPS, Budget, Stopped, WorkStopped, with_own_budget
+from reactdb.budget import STEPS, Budget, Stopped, WorkStopped, bind_budget
 from reactdb.dialects.mongodb.accumulators import ACCUMULATORS
+from reactdb.dialects.mongodb.bson_order import MISSING
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions.compiling import OPERATORS as EXPRESSIONS
-from reactdb.dialects.mongodb.expressions.compiling import Scope, compiled, constant_of
+from reactdb.dialects.mongodb.expressions.compile import OPERATORS as EXPRESSIONS
+from reactdb.dialects.mongodb.expressions.compile import Scope, compile_value, constant_of
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.operators import OPERATORS as UPDATES
-from reactdb.dialects.mongodb.ordering import MISSING
 from reactdb.dialects.mongodb.stages.pipeline import Pipeline
 from reactdb.dialects.mongodb.stages.stage import STAGES, Setting
 from reactdb.dialects.mongodb.updates import Update
@@ -171,7 +171,7 @@ def test_each_operator_spends_the_budget(name: str) -> None:
     tried = 0
     for spec in specs_of(name):
         try:
-            evaluate = compiled({name: spec}, Scope())
+            evaluate = compile_value({name: spec}, Scope())
             evaluate(DOCUMENT, {})
         except MongoError:
             continue
@@ -417,7 +417,7 @@ def test_a_union_that_grows_with_each_turn_is_stopped() -> None:
             "in": {"$setUnion": ["$$value", ["$$this"]]},
         }
     }
-    evaluate = compiled(union, Scope())
+    evaluate = compile_value(union, Scope())
 
     assert ends_after(20, lambda: evaluate({}, {}))
 
@@ -451,7 +451,7 @@ def test_the_work_of_a_write_spends_the_budget_of_its_own_client() -> None:
     own, other = Counter(), Counter()
     outer = budget.current.set(own)  # type: ignore[arg-type]
     try:
-        work = with_own_budget(lambda steps: budget.spend(steps))
+        work = bind_budget(lambda steps: budget.spend(steps))
         budget.current.set(other)  # type: ignore[arg-type]
         work(5)
     finally:
@@ -465,7 +465,7 @@ def test_the_work_of_a_write_that_is_stopped_fails_as_others_do() -> None:
     outer = budget.current.set(Budget(0, clock=lambda: 1.0))
     try:
         with pytest.raises(WorkStopped):
-            with_own_budget(lambda steps: budget.spend(steps))(STEPS + 1)
+            bind_budget(lambda steps: budget.spend(steps))(STEPS + 1)
     finally:
         budget.current.reset(outer)
 

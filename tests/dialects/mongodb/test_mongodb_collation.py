@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("bson", reason="PyMongo is not installed")
 
+from reactdb.dialects.mongodb.bson_order import compare
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
-from reactdb.dialects.mongodb.ordering import compare
 from reactdb.dialects.mongodb.stages import Pipeline, Setting
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("bson", reason="PyMongo is not installed")
 
+from reactdb.dialects.mongodb.bson_order import equal
 from reactdb.dialects.mongodb.diff import difference
-from reactdb.dialects.mongodb.ordering import equal
 from tests.dialects.mongodb.naive import described_version
 from tests.support.scaling import examples
 

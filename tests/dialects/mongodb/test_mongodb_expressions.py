@@ -10,9 +10,9 @@ pytest.importorskip("bson")
 
 from bson import Binary, Decimal128, Int64, ObjectId, Regex, Timestamp
 
+from reactdb.dialects.mongodb.bson_order import MISSING, identical
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import compile_expression
-from reactdb.dialects.mongodb.ordering import MISSING, identical
 
 NEW_YEAR = datetime(2024, 1, 1)
 LEAP_DAY = datetime(2024, 2, 29, 12, 30, 15, 250_000)

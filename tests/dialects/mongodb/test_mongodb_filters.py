@@ -25,7 +25,7 @@ from reactdb import budget
 from reactdb.budget import Budget, Stopped
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
-from reactdb.dialects.mongodb.patterns import UnreadablePattern, compiled_pattern
+from reactdb.dialects.mongodb.patterns import UnreadablePattern, compile_pattern
 from tests.dialects.mongodb.naive import naive_matches
 from tests.support.scaling import examples
 
@@ -364,7 +364,7 @@ def test_a_pattern_that_is_matched_from_each_place_spends_the_budget() -> None:
 )
 def test_from_each_place_the_same_is_found(pattern: str, text: str) -> None:
     try:
-        ready = compiled_pattern(pattern)
+        ready = compile_pattern(pattern)
     except UnreadablePattern:
         return
     whole = ready.search(text)

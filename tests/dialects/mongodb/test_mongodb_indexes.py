@@ -23,16 +23,16 @@ from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
-from reactdb.dialects.mongodb import MongoError, index_keys, natives, planning, walking
+from reactdb.dialects.mongodb import MongoError, index_keys, index_walk, natives, query_plan
+from reactdb.dialects.mongodb.bson_order import compare
 from reactdb.dialects.mongodb.filters import Filter
+from reactdb.dialects.mongodb.find import FilterSelection
 from reactdb.dialects.mongodb.ids import IdValue
+from reactdb.dialects.mongodb.index_walk import walk_of
 from reactdb.dialects.mongodb.indexes import indexes_of
 from reactdb.dialects.mongodb.native_filters import native_conditions
-from reactdb.dialects.mongodb.ordering import compare
-from reactdb.dialects.mongodb.reading import FilterSelection
-from reactdb.dialects.mongodb.sorting import Order
-from reactdb.dialects.mongodb.values import native_value, normalised
-from reactdb.dialects.mongodb.walking import walk_of
+from reactdb.dialects.mongodb.sort import Order
+from reactdb.dialects.mongodb.values import native_value, normalise
 from reactdb.expression import call, fields_read, row
 from reactdb.session import session_of
 from reactdb.values import collation
@@ -77,7 +77,7 @@ values = st.recursive(
 @given(scalars, scalars)
 @settings(max_examples=examples(300), deadline=None)
 def test_key_bytes_sort_as_bson_does(left: Any, right: Any) -> None:
-    left, right = (normalised({"": one})[""] for one in (left, right))
+    left, right = (normalise({"": one})[""] for one in (left, right))
     one, other = (index_keys.value_bytes(native_value(value)) for value in (left, right))
     expected = compare(left, right)
     assert (one > other) - (one < other) == expected
@@ -202,8 +202,10 @@ def test_of_a_range_no_more_is_read_than_is_asked_for(
     orders.insert_many([{"_id": n, "user": n % 3, "at": 2_000 - n} for n in range(2_000)])
     orders.create_indexes([IndexModel("at"), IndexModel([("user", 1), ("at", -1)])])
     read = []
-    decode = walking.document_of
-    monkeypatch.setattr(walking, "document_of", lambda table, body: read.append(body) or decode(table, body))
+    decode = index_walk.document_of
+    monkeypatch.setattr(
+        index_walk, "document_of", lambda table, body: read.append(body) or decode(table, body)
+    )
 
     def asked(spec: dict[str, Any], limit: int = 2, **options: Any) -> tuple[list[int], int]:
         read.clear()
@@ -265,7 +267,7 @@ def test_what_is_found_is_what_the_filter_matches(
         everything = list(collection.find())
         for spec in asked:
             try:
-                wanted = Filter(normalised(spec))
+                wanted = Filter(normalise(spec))
             except MongoError:
                 continue
             assert repr(list(collection.find(spec))) == repr(
@@ -368,7 +370,7 @@ def test_a_letter_that_looks_like_a_number_is_no_place_in_an_array(orders: Any) 
     assert orders.distinct("_id", {"a.²": 5}) == [1]
 
 
-def is_scan(chosen: planning.ReadPlan) -> bool:
+def is_scan(chosen: query_plan.ReadPlan) -> bool:
     return chosen.keys is None and chosen.by is None and not chosen.parts
 
 
@@ -376,12 +378,12 @@ def test_an_equality_is_read_from_an_index(db: Database, orders: Any) -> None:
     orders.insert_many([{"_id": n, "a": n % 10, "b": n} for n in range(100)])
     orders.create_index([("a", 1), ("b", 1)])
     indexes = indexes_of(session_of(db).info("shop.orders"))
-    chosen = planning.plan({"a": 3, "b": {"$gte": 50}}, indexes)
+    chosen = query_plan.plan({"a": 3, "b": {"$gte": 50}}, indexes)
     assert chosen.by is indexes[0].info
     assert chosen.ranges is not None
-    assert is_scan(planning.plan({"b": 3}, indexes))
-    assert is_scan(planning.plan({"a": [3]}, indexes))
-    assert is_scan(planning.plan({"a": "x"}, indexes, has_collation=True))
+    assert is_scan(query_plan.plan({"b": 3}, indexes))
+    assert is_scan(query_plan.plan({"a": [3]}, indexes))
+    assert is_scan(query_plan.plan({"a": "x"}, indexes, has_collation=True))
     assert [one["_id"] for one in orders.find({"a": 3, "b": {"$gte": 80}})] == [83, 93]
 
 
@@ -393,8 +395,8 @@ def test_null_and_what_is_missing_are_read_from_an_index(db: Database, orders: A
     orders.create_indexes([IndexModel("a"), IndexModel([("b", 1), ("a", 1)], sparse=True)])
     plain, sparse = indexes_of(session_of(db).info("shop.orders"))
 
-    def chosen(spec: dict[str, Any], *indexes: Any) -> planning.ReadPlan:
-        return planning.plan(spec, indexes)
+    def chosen(spec: dict[str, Any], *indexes: Any) -> query_plan.ReadPlan:
+        return query_plan.plan(spec, indexes)
 
     for spec in ({"a": None}, {"a": {"$exists": False}}, {"a": {"$in": [None, 5]}}, {"a": {"$ne": None}}):
         assert chosen(spec, plain).by is plain.info
@@ -418,8 +420,8 @@ def test_a_choice_is_read_from_what_serves_its_parts(db: Database, orders: Any) 
     info = session_of(db).info("shop.orders")
     own, native = indexes_of(info)[0].info, info.indexes["b"]
 
-    def chosen(spec: dict[str, Any]) -> planning.ReadPlan:
-        return planning.plan(spec, indexes_of(info), info)
+    def chosen(spec: dict[str, Any]) -> query_plan.ReadPlan:
+        return query_plan.plan(spec, indexes_of(info), info)
 
     one = chosen({"$or": [{"a": 3}, {"a": {"$in": [4, 3]}}, {"$and": [{"a": None}]}]})
     assert (one.by, len(one.ranges), one.parts) == (own, 3, ())
@@ -459,8 +461,8 @@ def test_native_indexes_and_the_primary_key_serve_where_no_other_index_does(
     table.index_create("each", lambda order: order["c"], multi=True)
     info = session_of(db).info("shop.orders")
 
-    def chosen(spec: dict[str, Any], **options: Any) -> planning.ReadPlan:
-        return planning.plan(spec, indexes_of(info), info, **options)
+    def chosen(spec: dict[str, Any], **options: Any) -> query_plan.ReadPlan:
+        return query_plan.plan(spec, indexes_of(info), info, **options)
 
     assert chosen({"b": 3}).by is info.indexes["b"]
     assert chosen({"b": {"$in": [3, "x"]}, "_id": {"$gt": 5}}).by is info.indexes["b"]
@@ -493,7 +495,7 @@ def test_native_indexes_of_several_fields_and_of_elements_serve(db: Database, or
     info = session_of(db).info("shop.orders")
 
     def by(spec: dict[str, Any]) -> str | None:
-        chosen = planning.plan(spec, (), info)
+        chosen = query_plan.plan(spec, (), info)
         return None if chosen.by is None else chosen.by.name
 
     for spec in (
@@ -533,7 +535,7 @@ def test_native_indexes_of_several_fields_and_of_elements_serve(db: Database, or
     ],
 )
 def test_native_ranges_lead_to_what_the_filter_matches(spec: Any, document: Any) -> None:
-    (native,) = native_conditions(planning.conditions_of(spec))
+    (native,) = native_conditions(query_plan.conditions_of(spec))
 
     def is_led_to(value: Any) -> bool:
         data = collation.key_bytes(value)
@@ -559,7 +561,7 @@ def test_native_ranges_lead_to_what_the_filter_matches(spec: Any, document: Any)
     ],
 )
 def test_where_the_native_order_is_another_one_nothing_is_said(spec: Any) -> None:
-    assert [] == native_conditions(planning.conditions_of(spec))
+    assert [] == native_conditions(query_plan.conditions_of(spec))
 
 
 def test_native_writes_keep_the_index(db: Database, orders: Any) -> None:
@@ -756,7 +758,7 @@ def test_names_that_the_store_cannot_have(orders: Any) -> None:
 
 
 def test_documents_expire_when_they_are_swept(db: Database, orders: Any) -> None:
-    from reactdb.dialects.mongodb.sweeping import sweep
+    from reactdb.dialects.mongodb.ttl_sweep import sweep
 
     now = datetime(2026, 1, 1, tzinfo=UTC)
     orders.create_index("at", expireAfterSeconds=60)
@@ -779,9 +781,9 @@ def test_documents_expire_when_they_are_swept(db: Database, orders: Any) -> None
 
 
 def test_a_sweep_goes_on_until_nothing_is_left(orders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from reactdb.dialects.mongodb import sweeping
+    from reactdb.dialects.mongodb import ttl_sweep
 
-    monkeypatch.setattr(sweeping, "AT_ONCE", 2)
+    monkeypatch.setattr(ttl_sweep, "AT_ONCE", 2)
     orders.create_index("at", expireAfterSeconds=60)
     orders.insert_many([{"_id": number, "at": datetime(2020, 1, 1)} for number in range(5)])
 

@@ -139,9 +139,9 @@ class TestOrder:
     def test_the_first_documents_are_read_without_the_others(self, orders, monkeypatch):
         orders.insert_many([{"_id": f"{n * 7919 % 1000:03d}", "n": n} for n in range(1000)])
         asked = []
-        whole = natural.keys_by_seq
+        whole = natural.read_keys_by_seq
         monkeypatch.setattr(
-            natural, "keys_by_seq", lambda *arguments: asked.append(arguments[-1]) or whole(*arguments)
+            natural, "read_keys_by_seq", lambda *arguments: asked.append(arguments[-1]) or whole(*arguments)
         )
 
         assert 0 == orders.find_one()["n"]

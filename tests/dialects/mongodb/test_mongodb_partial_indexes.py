@@ -12,7 +12,7 @@ pytest.importorskip("bson")
 from bson import DatetimeMS, Decimal128, Int64, ObjectId, Regex
 
 import reactdb
-from reactdb.dialects.mongodb.implying import implies
+from reactdb.dialects.mongodb.partial_index import implies
 
 DAY = datetime(2024, 1, 1)
 KEY = ObjectId(b"k" * 12)

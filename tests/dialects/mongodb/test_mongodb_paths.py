@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("bson", reason="PyMongo is not installed")
 
-from reactdb.dialects.mongodb.ordering import MISSING
+from reactdb.dialects.mongodb.bson_order import MISSING
 from reactdb.dialects.mongodb.paths import candidates, ends, is_index, split, value_at
 
 

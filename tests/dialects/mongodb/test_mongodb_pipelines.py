@@ -12,9 +12,9 @@ pytest.importorskip("bson")
 from bson import Code, Decimal128, Int64
 
 from reactdb.dialects.mongodb.accumulators import ACCUMULATORS
+from reactdb.dialects.mongodb.bson_order import identical
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import OPERATORS
-from reactdb.dialects.mongodb.ordering import identical
 from reactdb.dialects.mongodb.stages import UPDATE_STAGES, Pipeline, Setting
 from reactdb.dialects.mongodb.stages.stage import STAGES
 from reactdb.dialects.mongodb.window_functions import WINDOW_FUNCTIONS

@@ -4,7 +4,7 @@ import pytest
 
 import reactdb
 from reactdb.change import INSERT, Change
-from reactdb.dialects.mongodb import recent, waking
+from reactdb.dialects.mongodb import recent, stream_waiters
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.recent import MOST, RecentChanges
@@ -156,7 +156,7 @@ def test_a_batch_asks_memory_once(db, owner, monkeypatch):
 
 
 def test_changes_that_were_passed_over_are_read_from_the_log(db, owner, monkeypatch):
-    monkeypatch.setattr(waking, "MOST_QUEUED", 3)
+    monkeypatch.setattr(stream_waiters, "MOST_QUEUED", 3)
     stream = listening(owner)
     orders = db.table("shop.orders")
     orders.insert({"_id": 0})

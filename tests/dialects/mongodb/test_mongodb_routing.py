@@ -10,7 +10,7 @@ import pytest
 from bson import Decimal128, Int64
 
 import reactdb
-from reactdb.dialects.mongodb import MongoError, natives, streams, waking
+from reactdb.dialects.mongodb import MongoError, natives, stream_waiters, streams
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.routing import EVERYTHING
@@ -360,7 +360,7 @@ def test_the_token_goes_on_while_nothing_is_found(orders, watch, monkeypatch):
 
 
 def test_changes_that_were_too_many_to_be_looked_at_wake_everybody(orders, watch, monkeypatch):
-    monkeypatch.setattr(waking, "MOST_QUEUED", 3)
+    monkeypatch.setattr(stream_waiters, "MOST_QUEUED", 3)
     waiting, other = watch({"fullDocument.user": 5}), watch({"fullDocument.user": 6})
     for one in (waiting, other):
         assert [] == one.keys()

@@ -21,10 +21,10 @@ from hypothesis import strategies as st  # noqa: E402
 from pymongo import CursorType, InsertOne, UpdateOne  # noqa: E402
 from pymongo.errors import BulkWriteError, OperationFailure  # noqa: E402
 
-from reactdb.dialects.mongodb.capped import all_places, order_of, totals_in  # noqa: E402
-from reactdb.dialects.mongodb.explaining import details  # noqa: E402
+from reactdb.dialects.mongodb.capped_collections import all_places, order_table_of, totals_in  # noqa: E402
 from reactdb.dialects.mongodb.filters import Filter  # noqa: E402
 from reactdb.dialects.mongodb.names import MongoNamespace  # noqa: E402
+from reactdb.dialects.mongodb.validation_error import details  # noqa: E402
 from reactdb.session import session_of  # noqa: E402
 from reactdb.store.tools.doctor import examine  # noqa: E402
 from tests.support.scaling import examples  # noqa: E402
@@ -444,7 +444,7 @@ class TestCapped:
             assert model == [one["_id"] for one in log.find()]
             with session_of(db).read() as snapshot:
                 table = snapshot.catalogue.live["shop.log"]
-                order = order_of(snapshot.catalogue, table)
+                order = order_table_of(snapshot.catalogue, table)
                 assert order is not None
                 assert len(model) == len(list(all_places(snapshot, order))) == totals_in(snapshot, order).held
 

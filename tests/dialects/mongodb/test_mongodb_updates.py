@@ -15,9 +15,9 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.timestamp import Timestamp
 
+from reactdb.dialects.mongodb.bson_order import identical
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
-from reactdb.dialects.mongodb.ordering import identical
 from reactdb.dialects.mongodb.updates import Update
 from tests.dialects.mongodb.naive import described_version, naive_update
 from tests.support.scaling import examples

@@ -24,7 +24,7 @@ from bson.int64 import Int64
 import reactdb
 from reactdb.dialects.mongodb import natives
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.values import decode, encode, normalised, to_bson, to_native
+from reactdb.dialects.mongodb.values import decode, encode, normalise, to_bson, to_native
 from reactdb.values import codec
 from reactdb.values.collation import compare
 from reactdb.values.extension_types import UnknownValue
@@ -119,7 +119,7 @@ def test_bytes_that_are_no_document_are_refused() -> None:
 def test_the_callers_own_types_become_what_a_client_would_send() -> None:
     moment = datetime(2026, 1, 1, 12, 0, 0, 1999, tzinfo=UTC)
     given_document = {"t": (1, 2**40), "m": moment}
-    assert normalised(given_document) == {"t": [1, Int64(2**40)], "m": datetime(2026, 1, 1, 12, 0, 0, 1000)}
+    assert normalise(given_document) == {"t": [1, Int64(2**40)], "m": datetime(2026, 1, 1, 12, 0, 0, 1000)}
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**40), 2**40))

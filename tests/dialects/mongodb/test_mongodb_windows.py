@@ -15,8 +15,8 @@ from bson import Decimal128, Int64
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reactdb.dialects.mongodb.bson_order import identical, sort_key
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.ordering import identical, sort_key
 from reactdb.dialects.mongodb.stages import Pipeline, Setting
 from tests.support.scaling import examples
 

@@ -20,7 +20,7 @@ import reactdb
 from reactdb import budget
 from reactdb.budget import Budget, Crowd, Stopped
 from reactdb.dialects.rethinkdb import Session
-from reactdb.dialects.rethinkdb.wire import computed_json
+from reactdb.dialects.rethinkdb.wire import encode_computed
 from reactdb.errors import InvalidOption
 from reactdb.servers.rethinkdb import Credentials, Limits, RethinkDBServer, serve_in_thread
 from reactdb.servers.rethinkdb.conversation import RethinkDBConversation
@@ -471,7 +471,7 @@ def test_a_budget_gives_elements_one_by_one_and_counts_them() -> None:
 
     outer = budget.current.set(seen)
     try:
-        elements = iter(budget.paced(numbers()))
+        elements = iter(budget.spend_per_element(numbers()))
         assert [0, 1, 2] == [next(elements) for _ in range(3)]
         assert [0, 1, 2] == read
         with pytest.raises(Stopped):
@@ -486,7 +486,7 @@ def test_elements_that_end_are_all_given() -> None:
     for count in (0, 1, budget.STEPS - 1, budget.STEPS, budget.STEPS + 1, 3 * budget.STEPS):
         outer = budget.current.set(Budget())
         try:
-            assert list(range(count)) == list(budget.paced(range(count)))
+            assert list(range(count)) == list(budget.spend_per_element(range(count)))
         finally:
             budget.current.reset(outer)
 
@@ -509,7 +509,7 @@ def test_elements_that_end_are_all_given() -> None:
     ids=lambda value: str(value)[:20],
 )
 def test_a_large_answer_is_the_same_json_as_a_small_one(value: Any) -> None:
-    found = computed_json(value)
+    found = encode_computed(value)
 
     assert value == json.loads(found)
     assert json.dumps(value, separators=(",", ":"), sort_keys=True).encode() == found

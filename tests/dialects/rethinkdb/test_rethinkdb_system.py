@@ -147,11 +147,11 @@ def test_a_session_that_is_dropped_leaves_no_job_and_keeps_no_database() -> None
     session = Session(db)
     session.receive(1, b'[1,[15,["games"]],{"max_batch_rows":1}]')
     engine = weakref.ref(session_of(db).engine)
-    assert 1 == len(jobs_of(db).running())
+    assert 1 == len(jobs_of(db).list_running())
 
     del session
     gc.collect()
-    assert [] == jobs_of(db).running()
+    assert [] == jobs_of(db).list_running()
     db.close()
     del db
     gc.collect()

@@ -17,9 +17,9 @@ from starlette.routing import Mount
 import reactdb
 from reactdb.dialects.aidbox.aidbox import Aidbox
 from reactdb.servers.http import HTTPLimits, HTTPServer, aidbox, serve_in_thread
-from reactdb.servers.http.polling import LongPoll
+from reactdb.servers.http.long_poll import LongPoll
+from reactdb.servers.http.protocol import Deferred
 from reactdb.servers.http.responses import Answer
-from reactdb.servers.http.speaking import Deferred
 from reactdb.servers.users import Credentials
 from tests.servers.http.asgi import asked
 

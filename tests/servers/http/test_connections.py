@@ -28,7 +28,7 @@ from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.multipart import boundary_of, parameters_of_header
 from reactdb.replication.peers import SourceFailed
 from reactdb.replication.remote import RemotePeer
-from reactdb.servers.http import HTTPLimits, connections, serve_in_thread, serving
+from reactdb.servers.http import HTTPLimits, connections, serve_in_thread, server
 from reactdb.servers.http.application import GUESSES
 from reactdb.servers.http.sessions import cookie_of
 from reactdb.servers.users import Credentials, User
@@ -62,7 +62,7 @@ def opened(request: Any, certificate: Certificate, monkeypatch: pytest.MonkeyPat
     if parser == "httptools":
         pytest.importorskip("httptools")
     kind = connections.H11Connection if parser == "h11" else connections.HttpToolsConnection
-    monkeypatch.setattr(serving, "HTTPConnection", kind)
+    monkeypatch.setattr(server, "HTTPConnection", kind)
     return lambda **options: attacked("http", certificate if form == "tls" else None, **options)
 
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 import reactdb
-from reactdb.dialects.couchdb.attachments import UNZIPPED_BYTES, ZIPPED_BYTES, unzipped
+from reactdb.dialects.couchdb.attachments import UNZIPPED_BYTES, ZIPPED_BYTES, unzip
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.servers.http import HTTPLimits, HTTPServer, serve_in_thread
 from reactdb.servers.users import Credentials
@@ -219,7 +219,7 @@ class TestSizes:
 
     def test_a_bomb_is_not_unpacked_to_its_end(self) -> None:
         """Of what would be a gibibyte, each piece is made when it is asked for."""
-        pieces = unzipped(iter([bomb(64 * MIB)] * 16))
+        pieces = unzip(iter([bomb(64 * MIB)] * 16))
 
         assert {UNZIPPED_BYTES} >= {len(next(pieces)) for _ in range(8)}
 
@@ -288,22 +288,22 @@ class TestUnzipped:
     def test_all_of_it_comes_back(self, size: int, members: int) -> None:
         data = bytes(size)
 
-        assert data * members == b"".join(unzipped(gzip.compress(data) * members))
+        assert data * members == b"".join(unzip(gzip.compress(data) * members))
 
     def test_a_member_that_ends_where_a_piece_does(self) -> None:
         """The end of one member, and the whole of the next, in whatever pieces the source gives."""
         head = gzip.compress(bytes(range(256)) * 64, compresslevel=0)
         for cut in range(len(head) - 10, len(head) + 3):
             source = head + gzip.compress(b"tail")
-            assert b"tail" == b"".join(unzipped(iter([source[:cut], source[cut:]])))[-4:]
+            assert b"tail" == b"".join(unzip(iter([source[:cut], source[cut:]])))[-4:]
 
     def test_thousands_of_members_cost_what_their_bytes_do(self) -> None:
         member = gzip.compress(b"")
         count = 8 * ZIPPED_BYTES // len(member)
 
-        assert b"" == b"".join(unzipped(member * count))
+        assert b"" == b"".join(unzip(member * count))
 
     @pytest.mark.parametrize("source", [b"", b"x"])
     def test_what_is_no_gzip(self, source: bytes) -> None:
         with pytest.raises(CouchError, match="not compressed with gzip"):
-            b"".join(unzipped(source))
+            b"".join(unzip(source))

@@ -26,8 +26,8 @@ import pytest
 
 import reactdb
 from reactdb.errors import InvalidOption
+from reactdb.servers.couchdb.application import CouchApplication
 from reactdb.servers.http import HTTPLimits, HTTPServer, couchdb, serve_in_thread
-from reactdb.servers.http.application import CouchApplication
 from reactdb.servers.users import Credentials
 from tests.servers.http.asgi import asked
 from tests.support.processes import ROOT

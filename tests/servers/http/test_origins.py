@@ -14,8 +14,9 @@ import pytest
 
 import reactdb
 from reactdb.errors import InvalidOption
-from reactdb.servers.http import HTTPServer, aidbox, couchdb, routing, serve_in_thread
-from reactdb.servers.http.speaking import Bodies
+from reactdb.servers.couchdb import routes
+from reactdb.servers.http import HTTPServer, aidbox, couchdb, serve_in_thread
+from reactdb.servers.http.protocol import Bodies
 from reactdb.servers.mongodb import MongoDBServer
 from reactdb.servers.rethinkdb import RethinkDBServer
 from reactdb.servers.users import Credentials
@@ -152,14 +153,14 @@ class TestWrites:
     def test_reading_changes_nothing(self, db: Any) -> None:
         """Every path that answers GET, asked as a page of another origin asks. What a table needs to be served, it has before."""
         tables = [
-            *routing.SERVER.values(),
-            routing.DATABASE,
-            *routing.DATABASES.values(),
-            *routing.TABLES.values(),
+            *routes.SERVER.values(),
+            routes.DATABASE,
+            *routes.DATABASES.values(),
+            *routes.TABLES.values(),
         ]
         writing = [table["GET"] for table in tables if "GET" in table and table["GET"].writes]
-        paths = [f"/{name}" for name in routing.SERVER if name != "_db_updates"]
-        paths += ["/todo", "/todo/milk", "/todo/missing", *(f"/todo/{name}" for name in routing.DATABASES)]
+        paths = [f"/{name}" for name in routes.SERVER if name != "_db_updates"]
+        paths += ["/todo", "/todo/milk", "/todo/missing", *(f"/todo/{name}" for name in routes.DATABASES)]
         with serve_in_thread(db, origins=[APP]) as server, client_of(server) as client:
             client.get("/todo")
             before = db.seq
@@ -207,15 +208,15 @@ class TestContentTypes:
     @pytest.mark.parametrize("kind", FORMS)
     def test_couchdb_posts_json_only(self, db: Any, kind: str | None) -> None:
         """Each path that takes a body by POST. A browser asks before a PUT, whatever its type is: curl sends forms there."""
-        paths = ["/todo", *(f"/todo/{name}" for name, table in routing.DATABASES.items() if "POST" in table)]
-        paths += [f"/todo/{name}/queries" for name in routing.QUERIES]
+        paths = ["/todo", *(f"/todo/{name}" for name, table in routes.DATABASES.items() if "POST" in table)]
+        paths += [f"/todo/{name}/queries" for name in routes.QUERIES]
         paths += [
             "/_dbs_info",
             "/todo/_index/_bulk_delete",
             "/todo/_design/a/_view/b",
             "/todo/_design/a/_view/b/queries",
         ]
-        for table in (*routing.DATABASES.values(), *routing.QUERIES.values()):
+        for table in (*routes.DATABASES.values(), *routes.QUERIES.values()):
             assert "POST" not in table or Bodies.WHOLE is table["POST"].bodies
         before = state(db)
         with serve_in_thread(db) as server, client_of(server) as client:

@@ -19,9 +19,11 @@ import reactdb
 from reactdb import budget
 from reactdb.budget import Budget
 from reactdb.dialects.couchdb.couch import Couch
-from reactdb.servers.http import resourcing, routing
-from reactdb.servers.http.application import AidboxApplication, CouchApplication
-from reactdb.servers.http.speaking import Route
+from reactdb.servers.aidbox import routes
+from reactdb.servers.aidbox.application import AidboxApplication
+from reactdb.servers.couchdb import routes as couchdb_routes
+from reactdb.servers.couchdb.application import CouchApplication
+from reactdb.servers.http.protocol import Route
 from tests.servers.http.asgi import asked
 
 COUNT = 40
@@ -52,11 +54,11 @@ def db() -> Iterator[Any]:
 def couchdb_paths() -> list[str]:
     """A path for each line of the tables of `routing`."""
     return [
-        *(f"/{name}" for name in routing.SERVER),
-        *(f"/{name}" for name in routing.REFUSED),
+        *(f"/{name}" for name in couchdb_routes.SERVER),
+        *(f"/{name}" for name in couchdb_routes.REFUSED),
         "/todo",
-        *(f"/todo/{name}" for name in routing.DATABASES),
-        *(f"/todo/{name}/queries" for name in routing.QUERIES),
+        *(f"/todo/{name}" for name in couchdb_routes.DATABASES),
+        *(f"/todo/{name}/queries" for name in couchdb_routes.QUERIES),
         "/todo/_index/_design/app/json/all",
         "/todo/_index/_bulk_delete",
         "/todo/_design/app/_view/all",
@@ -65,7 +67,7 @@ def couchdb_paths() -> list[str]:
         *(
             {"document": "/todo/d00", "design": "/todo/_design/app", "local": "/todo/_local/d00"}[kind]
             + ("/file" if goes_on else "")
-            for kind, goes_on in routing.TABLES
+            for kind, goes_on in couchdb_routes.TABLES
         ),
     ]
 
@@ -75,7 +77,7 @@ AIDBOX_PATHS = ("/", "/Patient", "/Patient/d00", "/Patient/$changes", "/Patient/
 
 def table_of(dialect: str, path: str) -> Any:
     parts = [part for part in path.split("/") if part]
-    return routing._table(parts) if dialect == "couchdb" else resourcing._table(parts)
+    return couchdb_routes._table(parts) if dialect == "couchdb" else routes._table(parts)
 
 
 ROUTES = [
@@ -87,7 +89,7 @@ ROUTES = [
 
 # These look at nothing that could be much.
 QUICK = {
-    *(f"/{name}" for name in routing.REFUSED),
+    *(f"/{name}" for name in couchdb_routes.REFUSED),
     *("/", "/_up", "/_uuids", "/_membership", "/_active_tasks", "/_replicate", "/_session", "/_reactdb"),
     *("/favicon.ico", "/todo/_security", "/todo/_local/d00/file", "/todo/_design/app/_show/all"),
     "/todo/_view_cleanup",
@@ -130,8 +132,8 @@ HEADERS = {"content-type": "application/json", "destination": "copied"}
 
 
 def test_no_table_of_routes_is_forgotten() -> None:
-    tables = [routing.SERVER, *routing.REFUSED.values(), *routing.DATABASES.values()]
-    for module in (routing, resourcing):
+    tables = [couchdb_routes.SERVER, *couchdb_routes.REFUSED.values(), *couchdb_routes.DATABASES.values()]
+    for module in (couchdb_routes, routes):
         for value in vars(module).values():
             if isinstance(value, dict):
                 tables += [inner for inner in (value, *value.values()) if isinstance(inner, dict)]

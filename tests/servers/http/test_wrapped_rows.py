@@ -11,7 +11,7 @@ import reactdb
 from reactdb.dialects.couchdb.changes import ChangesFeed, ChangesRequest
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.database import CouchDatabase
-from reactdb.servers.http.wrapped_rows import Begun, Counts, Paged
+from reactdb.servers.couchdb.wrapped_rows import Begun, Counts, Paged
 
 
 @pytest.fixture

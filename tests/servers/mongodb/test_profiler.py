@@ -10,7 +10,7 @@ from pymongo import DeleteOne, MongoClient, UpdateOne
 from pymongo.errors import OperationFailure
 
 import reactdb
-from reactdb.dialects.mongodb.commands import Deployment, carry_out
+from reactdb.dialects.mongodb.commands import Deployment, execute_command
 from reactdb.servers.mongodb import serve_in_thread
 from reactdb.servers.users import Credentials
 
@@ -213,7 +213,7 @@ def test_an_entry_that_cannot_be_written_changes_no_answer(
         client = deployment.client(("127.0.0.1", 1), lambda: None)
 
         def ask(**body: Any) -> Any:
-            return carry_out({**body, "$db": "shop"}, client)
+            return execute_command({**body, "$db": "shop"}, client)
 
         ask(profile=2)
 

@@ -151,9 +151,9 @@ def test_a_stream_goes_past_a_document_that_is_too_large_for_bson(
 def test_a_reply_that_cannot_be_written_is_a_refusal_and_not_the_end(
     server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = conversation.carry_out
+    told = conversation.execute_command
     with Wire(server.port) as wire:
-        monkeypatch.setattr(conversation, "carry_out", lambda *given: {**told(*given), "a\0": 1})
+        monkeypatch.setattr(conversation, "execute_command", lambda *given: {**told(*given), "a\0": 1})
         assert wire.ask({"ping": 1, "$db": "admin"})["code"] == 2
         monkeypatch.undo()
         assert wire.ask({"ping": 1, "$db": "admin"})["ok"] == 1

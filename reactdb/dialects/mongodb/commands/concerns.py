@@ -14,16 +14,16 @@ from typing import Any, Final
 
 from bson.timestamp import Timestamp
 
+from reactdb.dialects.mongodb.bson_order import is_text, type_name
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number, truncated
-from reactdb.dialects.mongodb.ordering import is_text, type_name
+from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number, truncate
 
 __all__ = [
     "check_cluster_time",
     "check_level_of_transaction",
-    "check_reached",
     "check_read_concern",
     "check_supported_level",
+    "check_time_reached",
     "check_write_concern",
 ]
 
@@ -82,13 +82,13 @@ def check_read_concern(concern: Any) -> None:
         raise MongoError(72, "readConcern.atClusterTime cannot be a null timestamp")
 
 
-def check_cluster_time(told: Any) -> None:
+def check_cluster_time(given: Any) -> None:
     """Check the type of a command's `$clusterTime`.
 
     Raises:
         MongoError: 14.
     """
-    moment = told.get("clusterTime") if isinstance(told, Mapping) else told
+    moment = given.get("clusterTime") if isinstance(given, Mapping) else given
     if not isinstance(moment, Timestamp):
         raise MongoError(
             14,
@@ -96,26 +96,26 @@ def check_cluster_time(told: Any) -> None:
         )
 
 
-def check_reached(concern: Mapping[str, Any], told: Any, newest: Timestamp) -> None:
+def check_time_reached(concern: Mapping[str, Any], given: Any, newest: Timestamp) -> None:
     """Check that the moment of `afterClusterTime` has come. Reads see every commit, so there is nothing to wait for.
 
     Args:
         concern: A concern that passes `check_read_concern`.
-        `told`: The command's `$clusterTime`: the driver's newest known time.
+        `given`: The command's `$clusterTime`: the driver's newest known time.
         newest: The moment of the newest commit.
 
     Raises:
         MongoError: 72, the moment is in the future.
     """
-    asked = concern.get("afterClusterTime")
-    if asked is None or asked <= newest:
+    wanted = concern.get("afterClusterTime")
+    if wanted is None or wanted <= newest:
         return
-    heard = told.get("clusterTime") if isinstance(told, Mapping) else None
-    if not isinstance(heard, Timestamp) or heard < asked:
+    driver_time = given.get("clusterTime") if isinstance(given, Mapping) else None
+    if not isinstance(driver_time, Timestamp) or driver_time < wanted:
         raise MongoError(
             72,
             "readConcern afterClusterTime value must not be greater than the current clusterTime. "
-            f"Requested clusterTime: {asked}; current clusterTime: {newest}",
+            f"Requested clusterTime: {wanted}; current clusterTime: {newest}",
         )
 
 
@@ -154,7 +154,7 @@ def check_write_concern(concern: Any) -> None:
     members = concern.get("w", 1)
     if is_number(members):
         number = as_float(members)
-        if math.isnan(number) or not 0 <= truncated(members) <= _MOST_MEMBERS:
+        if math.isnan(number) or not 0 <= truncate(members) <= _MOST_MEMBERS:
             raise MongoError(9, f"w has to be a non-negative number and not greater than {_MOST_MEMBERS}")
     elif isinstance(members, Mapping):
         if not members or not all(map(is_number, members.values())):

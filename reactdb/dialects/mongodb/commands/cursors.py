@@ -22,18 +22,18 @@ from bson import Int64
 from bson.raw_bson import RawBSONDocument
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.tailing import Tail
+from reactdb.dialects.mongodb.stream_waiters import StreamWakers, TableWait
+from reactdb.dialects.mongodb.tailable import Tail
 from reactdb.dialects.mongodb.values import MAX_BSON_BYTES, encode
-from reactdb.dialects.mongodb.waking import StreamWakers, TableWait
 
 __all__ = [
     "FIRST_BATCH",
+    "AwaitingCursor",
+    "ChangeStreamCursor",
     "Cursors",
-    "Events",
     "OpenCursor",
     "Results",
-    "Tailed",
-    "Tailing",
+    "TailableCursor",
     "check_transaction",
 ]
 
@@ -118,32 +118,32 @@ class Results(OpenCursor):
 
     def batch(self, most: int | None) -> list[RawBSONDocument]:
         """The next documents, at most `most` and no more than fit into a reply; `is_read` after the last."""
-        found: list[RawBSONDocument] = []
+        documents: list[RawBSONDocument] = []
         left = MOST_BATCH_BYTES
-        while most is None or len(found) < most:
+        while most is None or len(documents) < most:
             if self._error is not None:
                 raise self._error
-            document = self._following() if self._kept is None else self._kept
+            document = self._read_next() if self._kept is None else self._kept
             if document is None:
                 break
             left -= len(document.raw)
-            if left < 0 and found:
+            if left < 0 and documents:
                 self._kept = document
-                return found
+                return documents
             self._kept = None
-            found.append(document)
-        return found
+            documents.append(document)
+        return documents
 
     def look_ahead(self) -> None:
         """Find out whether the last document has been read."""
         if self._kept is None and not self.is_read:
             try:
-                self._kept = self._following()
+                self._kept = self._read_next()
             except Exception as error:
                 # An error in a document beyond this batch is raised only when that document is read.
                 self._error = error
 
-    def _following(self) -> RawBSONDocument | None:
+    def _read_next(self) -> RawBSONDocument | None:
         following = next(self._documents, None)
         if following is None:
             self.is_read = True
@@ -163,7 +163,7 @@ class Results(OpenCursor):
             close()
 
 
-class Tailing(OpenCursor):
+class AwaitingCursor(OpenCursor):
     """The common part of both cursors whose results grow. Subclasses write `_read`, `_listen`, and `_beside`.
 
     Attributes:
@@ -202,28 +202,28 @@ class Tailing(OpenCursor):
 
     def first_batch(self, most: int | None) -> dict[str, Any]:
         """The reply of the command that opens it. A batch size of 0 reads nothing."""
-        found = self._read(FIRST_BATCH if most is None else most)
-        return self._told("firstBatch", found)
+        documents = self._read(FIRST_BATCH if most is None else most)
+        return self._build_reply("firstBatch", documents)
 
     def next_batch(self, most: int | None) -> dict[str, Any] | None:
         """The reply of a getMore, if there is anything to send."""
-        found = self._read(MOST_EVENTS if most is None else min(most, MOST_EVENTS))
-        return self._told("nextBatch", found) if found or self.is_closed else None
+        documents = self._read(MOST_EVENTS if most is None else min(most, MOST_EVENTS))
+        return self._build_reply("nextBatch", documents) if documents or self.is_closed else None
 
     def quiet_batch(self) -> dict[str, Any]:
         """The reply of a getMore after a wait without results."""
-        return self._told("nextBatch", [])
+        return self._build_reply("nextBatch", [])
 
-    def _told(self, field: str, found: list[Any]) -> dict[str, Any]:
+    def _build_reply(self, field: str, documents: list[Any]) -> dict[str, Any]:
         number = Int64(0) if self.is_closed else self.id
-        return {"cursor": {field: found, "id": number, "ns": self.namespace, **self._beside()}}
+        return {"cursor": {field: documents, "id": number, "ns": self.namespace, **self._beside()}}
 
     def _beside(self) -> dict[str, Any]:
         """Additional fields of a batch."""
         return {}
 
 
-class Events(Tailing):
+class ChangeStreamCursor(AwaitingCursor):
     """A cursor over a change stream. It is closed when it was invalidated."""
 
     def __init__(self, namespace: str, stream: Any, session: bytes | None = None) -> None:
@@ -247,7 +247,7 @@ class Events(Tailing):
         self._stream.close()
 
 
-class Tailed(Tailing):
+class TailableCursor(AwaitingCursor):
     """A cursor over a capped collection. It is closed if there was nothing at first."""
 
     def __init__(
@@ -261,18 +261,18 @@ class Tailed(Tailing):
         self._kept: list[RawBSONDocument] = []
 
     def _read(self, most: int) -> list[Any]:
-        found = self._kept[:most]
+        documents = self._kept[:most]
         self._kept = self._kept[most:]
-        if not found and most:
-            found = [RawBSONDocument(encode(one)) for one in self._tail.batch(most)]
+        if not documents and most:
+            documents = [RawBSONDocument(encode(one)) for one in self._tail.batch(most)]
         left = MOST_BATCH_BYTES
-        for place, document in enumerate(found):
+        for place, document in enumerate(documents):
             left -= len(document.raw)
             if left < 0 and place:
-                found, self._kept = found[:place], [*found[place:], *self._kept]
+                documents, self._kept = documents[:place], [*documents[place:], *self._kept]
                 break
         self.is_closed = self._tail.is_over and not self._kept
-        return found
+        return documents
 
     def _listen(self, call: Callable[[], None]) -> None:
         self._listening = self._wakers.listen([self._tail.table_id], call)
@@ -368,7 +368,7 @@ class Cursors:
 
     def kill(self, numbers: list[Any]) -> dict[str, list[Any]]:
         """End cursors. Returns the outcome for each number, in the form of `killCursors`."""
-        told: dict[str, list[Any]] = {
+        reply: dict[str, list[Any]] = {
             "cursorsKilled": [],
             "cursorsNotFound": [],
             "cursorsAlive": [],
@@ -378,17 +378,17 @@ class Cursors:
             with self._lock:
                 cursor = self._open.get(int(number))
                 if cursor is None:
-                    told["cursorsNotFound"].append(number)
+                    reply["cursorsNotFound"].append(number)
                     continue
                 self._remove(cursor)
                 cursor.is_killed = True
                 is_busy, tell = cursor.is_busy, cursor.on_killed
-            told["cursorsKilled"].append(number)
+            reply["cursorsKilled"].append(number)
             if not is_busy:
                 cursor.let_go()
             elif tell is not None:
                 tell()
-        return told
+        return reply
 
     def end_session(self, session: bytes) -> None:
         self.kill([number for number, cursor in list(self._open.items()) if cursor.session == session])

@@ -142,7 +142,7 @@ class Deployment:
             pass
         return self._moment[1]
 
-    def spaces_at(self, moment: Timestamp) -> Namespaces:
+    def namespaces_at(self, moment: Timestamp) -> Namespaces:
         """The databases and collections of a moment of the log.
 
         Raises:
@@ -220,10 +220,10 @@ class Client:
         self.user = ""
         self.exchange: Any = None
 
-    def introduce(self, said: Any) -> None:
+    def set_driver_description(self, description: Any) -> None:
         """Read the driver's description of itself in its first `hello`: the field `client`."""
-        if isinstance(said, dict) and isinstance(said.get("application"), dict):
-            self.app_name = str(said["application"].get("name", ""))
+        if isinstance(description, dict) and isinstance(description.get("application"), dict):
+            self.app_name = str(description["application"].get("name", ""))
 
     @property
     def server_address(self) -> str:

@@ -19,27 +19,33 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from bson import Int64
 
+from reactdb.dialects.mongodb.bson_order import is_text
 from reactdb.dialects.mongodb.commands.concerns import (
     check_cluster_time,
-    check_reached,
     check_read_concern,
     check_supported_level,
+    check_time_reached,
     check_write_concern,
 )
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
 from reactdb.dialects.mongodb.commands.error_replies import as_mongo_error
-from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, Delayed, HangUp, hold_to
-from reactdb.dialects.mongodb.commands.sessions import in_session
+from reactdb.dialects.mongodb.commands.requests import (
+    AwaitedReply,
+    CommandRequest,
+    DelayedCommand,
+    HangUp,
+    limit_duration,
+)
+from reactdb.dialects.mongodb.commands.sessions import run_in_session
 from reactdb.dialects.mongodb.commands.stable_api import API_FIELDS, check_api
 from reactdb.dialects.mongodb.commands.table import Command, find_command
 from reactdb.dialects.mongodb.errors import MongoError, code_name
 from reactdb.dialects.mongodb.expressions.logic import is_true
-from reactdb.dialects.mongodb.numeric import is_number, truncated
-from reactdb.dialects.mongodb.ordering import is_text
+from reactdb.dialects.mongodb.numeric import is_number, truncate
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 from reactdb.errors import ReactDBError
 
-__all__ = ["carry_out", "is_quick", "poll"]
+__all__ = ["execute_command", "is_quick", "poll"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,21 +67,21 @@ def is_quick(body: dict[str, Any], deployment: Deployment, others_run: bool) -> 
         others_run: Threads execute commands now. A write among them may hold the write lock; in memory, readers wait for that,
             too; and a command of a transaction blocks the others of its session.
     """
-    found = find_command(body)
+    command = find_command(body)
     if deployment.profiler.is_on:
         # The profiler may write an entry.
         return False
-    if found is None:
+    if command is None:
         return True
-    may_wait = found.is_write or deployment.is_memory or "txnNumber" in body
-    if others_run and may_wait and not found.is_open:
+    may_wait = command.is_write or deployment.is_memory or "txnNumber" in body
+    if others_run and may_wait and not command.is_open:
         return False
-    if found.is_write and (not deployment.writes_quickly or wants_disk(body)):
+    if command.is_write and (not deployment.writes_quickly or wants_disk(body)):
         return False
-    return found.quick(body, deployment)
+    return command.quick(body, deployment)
 
 
-def carry_out(
+def execute_command(
     body: dict[str, Any], client: Client, transaction: Transaction | None = None
 ) -> dict[str, Any] | AwaitedReply:
     """The reply to a command; or an object that returns it later.
@@ -86,24 +92,24 @@ def carry_out(
     Raises:
         HangUp: The connection must be closed.
     """
-    found = find_command(body)
-    name = next(iter(body), "") if found is None else found.name
+    command = find_command(body)
+    name = next(iter(body), "") if command is None else command.name
     request = CommandRequest(name, body, client, client.deployment, transaction=transaction)
-    work = begin if request.deployment.fail_points.are_set else called
+    work = start_command if request.deployment.fail_points.are_set else call_command
     profiler = request.deployment.profiler
     # Before authentication, nothing is written.
     is_stranger = client.deployment.exchange is not None and not client.user
     if not profiler.is_on or is_stranger:
-        return told(request, work, request, found)
+        return make_reply(request, work, request, command)
     begun = time.perf_counter()
-    reply = told(request, work, request, found)
+    reply = make_reply(request, work, request, command)
     # A waiting command is noted at the beginning of its wait: later, no thread may wait for a write.
     known = reply if isinstance(reply, dict) else {}
     profiler.note(name, body, known, client, time.perf_counter() - begun)
     return reply
 
 
-def told(
+def make_reply(
     request: CommandRequest, work: Callable[P, T], *arguments: P.args, **options: P.kwargs
 ) -> dict[str, Any] | T:
     """The result of the work, as a reply."""
@@ -136,25 +142,25 @@ def told(
 
 def poll(waiting: AwaitedReply) -> dict[str, Any] | None:
     """The reply of a waiting command, or None."""
-    return told(waiting.request, waiting.ready)
+    return make_reply(waiting.request, waiting.ready)
 
 
-def begin(request: CommandRequest, found: Command | None) -> dict[str, Any] | AwaitedReply:
+def start_command(request: CommandRequest, command: Command | None) -> dict[str, Any] | AwaitedReply:
     # A fail point may select this program by the name in its first `hello`.
-    request.client.introduce(request.body.get("client"))
-    failed = request.deployment.fail_points.struck("failCommand", request.name, request.client.app_name)
+    request.client.set_driver_description(request.body.get("client"))
+    failed = request.deployment.fail_points.find_order("failCommand", request.name, request.client.app_name)
     if failed is None:
-        return called(request, found)
+        return call_command(request, command)
     if failed.get("blockConnection"):
-        return Delayed(
+        return DelayedCommand(
             failed.get("blockTimeMS", 0) / 1000,
-            lambda: failing(request, found, failed),
+            lambda: apply_fail_point(request, command, failed),
         )
-    return failing(request, found, failed)
+    return apply_fail_point(request, command, failed)
 
 
-def failing(
-    request: CommandRequest, found: Command | None, ordered: dict[str, Any]
+def apply_fail_point(
+    request: CommandRequest, command: Command | None, ordered: dict[str, Any]
 ) -> dict[str, Any] | AwaitedReply:
     """Execute the order of a fail point."""
     if ordered.get("closeConnection"):
@@ -163,7 +169,7 @@ def failing(
     if "errorCode" in ordered:
         code = int(ordered["errorCode"])
         if "errorLabels" not in ordered:
-            labels = added_labels(request, code)
+            labels = labels_of_error(request, code)
         raise MongoError(
             code,
             f"Failing command via 'failCommand' failpoint: {request.name}",
@@ -175,10 +181,10 @@ def failing(
         is_retryable = "txnNumber" in request.body and is_alone
         is_retryable &= request.write_concern_error.get("code") in RETRYABLE
         request.labels.extend(labels or ([RETRYABLE_WRITE] if is_retryable else ()))
-    return called(request, found)
+    return call_command(request, command)
 
 
-def added_labels(request: CommandRequest, code: int) -> Sequence[str]:
+def labels_of_error(request: CommandRequest, code: int) -> Sequence[str]:
     """The labels of a server's error, unless the fail point has its own labels."""
     if request.body.get("autocommit") is False:
         if code in TRANSIENT_CODES:
@@ -189,42 +195,42 @@ def added_labels(request: CommandRequest, code: int) -> Sequence[str]:
     return (RETRYABLE_WRITE,) if "txnNumber" in request.body and code in RETRYABLE else ()
 
 
-def called(request: CommandRequest, found: Command | None) -> dict[str, Any] | AwaitedReply:
+def call_command(request: CommandRequest, command: Command | None) -> dict[str, Any] | AwaitedReply:
     body, deployment = request.body, request.deployment
-    if found is None:
+    if command is None:
         raise MongoError(59, f"no such command: '{request.name}'")
-    deployment.count(found.name)
-    if deployment.exchange is not None and not request.client.user and not found.is_open:
-        raise MongoError(13, f"Command {found.name} requires authentication")
+    deployment.count(command.name)
+    if deployment.exchange is not None and not request.client.user and not command.is_open:
+        raise MongoError(13, f"Command {command.name} requires authentication")
     if not is_text(body.get("$db")):
         raise MongoError(40414, "OP_MSG requests require a $db argument")
     if not API_FIELDS.isdisjoint(body):
-        check_api(found.name, body)
-    if found.fields is not None and not found.fields.issuperset(body):
-        unknown = next(name for name in body if name not in found.fields)
-        raise MongoError(40415, f"BSON field '{found.name}.{unknown}' is an unknown field.")
+        check_api(command.name, body)
+    if command.fields is not None and not command.fields.issuperset(body):
+        unknown = next(name for name in body if name not in command.fields)
+        raise MongoError(40415, f"BSON field '{command.name}.{unknown}' is an unknown field.")
     if "$clusterTime" in body:
         check_cluster_time(body["$clusterTime"])
     if body.get("readConcern") is not None:
         check_read_concern(body["readConcern"])
         if "afterClusterTime" in body["readConcern"]:
-            check_reached(body["readConcern"], body.get("$clusterTime"), deployment.operation_time())
+            check_time_reached(body["readConcern"], body.get("$clusterTime"), deployment.operation_time())
         if body.get("autocommit") is not False:
-            check_supported_level(found.name, body["readConcern"])
+            check_supported_level(command.name, body["readConcern"])
     if body.get("writeConcern") is not None:
         check_write_concern(body["writeConcern"])
-        if not found.is_write and found.name not in WRITE_CONCERNED:
-            raise MongoError(72, f"Command {found.name} does not support writeConcern")
+        if not command.is_write and command.name not in WRITE_CONCERNED:
+            raise MongoError(72, f"Command {command.name} does not support writeConcern")
     if "maxTimeMS" in body:
         limit_time(request)
     try:
-        reply = in_session(request, found.work)
+        reply = run_in_session(request, command.work)
         if wants_disk(body):
             deployment.flush()
     finally:
         # Also for an error: the write concern covers everything written before.
         if "writeConcern" in body and request.write_concern_error is None:
-            tell_unmet_concern(request)
+            report_unmet_concern(request)
     return reply
 
 
@@ -234,13 +240,13 @@ def wants_disk(body: dict[str, Any]) -> bool:
     return isinstance(concern, dict) and is_true(concern.get("j"))
 
 
-def tell_unmet_concern(request: CommandRequest) -> None:
+def report_unmet_concern(request: CommandRequest) -> None:
     """Report that a write was done but its write concern is not met: there is only one member."""
-    asked = request.get("writeConcern", dict, {}).get("w", 1)
-    if is_number(asked) and truncated(asked) > 1:
+    wanted = request.get("writeConcern", dict, {}).get("w", 1)
+    if is_number(wanted) and truncate(wanted) > 1:
         code, message = 100, "Not enough data-bearing nodes"
-    elif is_text(asked) and asked != "majority":
-        code, message = 79, f"No write concern mode named '{asked}' found in replica set configuration"
+    elif is_text(wanted) and wanted != "majority":
+        code, message = 79, f"No write concern mode named '{wanted}' found in replica set configuration"
     else:
         return
     request.write_concern_error = {"code": code, "codeName": code_name(code), "errmsg": message}
@@ -250,4 +256,4 @@ def limit_time(request: CommandRequest) -> None:
     """Limit the command to `maxTimeMS`. For a getMore that is the time to wait, and not the time to work."""
     most = request.most_ms()
     if most and request.name != "getMore":
-        hold_to(request, most / 1_000)
+        limit_duration(request, most / 1_000)

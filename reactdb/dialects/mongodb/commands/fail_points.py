@@ -75,7 +75,7 @@ class FailPoints:
         """Whether there is any."""
         return bool(self._points)
 
-    def struck(self, name: str, command: str | None, app_name: str) -> dict[str, Any] | None:
+    def find_order(self, name: str, command: str | None, app_name: str) -> dict[str, Any] | None:
         """The fail point's order for this command, or None."""
         if not self._points:
             return None

@@ -12,14 +12,20 @@ from typing import Any
 
 from bson import Int64
 
+from reactdb.dialects.mongodb.bson_order import INTEGERS, type_name
 from reactdb.dialects.mongodb.collection import count_of
-from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Events, OpenCursor, Results, Tailing
+from reactdb.dialects.mongodb.commands.cursors import (
+    FIRST_BATCH,
+    AwaitingCursor,
+    ChangeStreamCursor,
+    OpenCursor,
+    Results,
+)
 from reactdb.dialects.mongodb.commands.deployment import Deployment
-from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, hold_to
+from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, limit_duration
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.ordering import INTEGERS, type_name
 
 __all__ = ["batch_size", "first_batch", "size_of"]
 
@@ -95,17 +101,17 @@ def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
         raise MongoError(40414, "BSON field 'getMore.collection' is missing but a required field")
     most = count_of("batchSize", request.body.get("batchSize")) or None
     cursors = request.deployment.cursors
-    found = cursors.find(number)
+    open_cursor = cursors.find(number)
     namespace = f"{request.database}.{collection}"
-    if found is not None and found.namespace != namespace:
+    if open_cursor is not None and open_cursor.namespace != namespace:
         raise MongoError(
             13,
-            f"Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace {found.namespace}",
+            f"Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace {open_cursor.namespace}",
         )
     if (
-        found is not None
+        open_cursor is not None
         and request.body.get("maxTimeMS") is not None
-        and not getattr(found, "is_awaiting", False)
+        and not getattr(open_cursor, "is_awaiting", False)
     ):
         raise MongoError(2, "cannot set maxTimeMS on getMore command for a non-awaitData cursor")
     cursor = cursors.take(number, session_key(request), request.transaction)
@@ -114,18 +120,18 @@ def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
     except MongoError:
         cursors.give_back(cursor, is_over=True)
         raise
-    if isinstance(cursor, Tailing):
-        return continued_tail(request, cursor, most)
+    if isinstance(cursor, AwaitingCursor):
+        return continue_tail(request, cursor, most)
     assert isinstance(cursor, Results)
-    return continued_results(request, cursor, most)
+    return continue_results(request, cursor, most)
 
 
-def continued_results(request: CommandRequest, cursor: Results, most: int | None) -> dict[str, Any]:
+def continue_results(request: CommandRequest, cursor: Results, most: int | None) -> dict[str, Any]:
     is_over = True
     begun = time.monotonic()
     try:
         if cursor.left_s is not None:
-            hold_to(request, cursor.left_s)
+            limit_duration(request, cursor.left_s)
         batch = cursor.batch(most)
         if not cursor.is_read and most is not None and len(batch) >= most:
             cursor.look_ahead()
@@ -141,20 +147,24 @@ def continued_results(request: CommandRequest, cursor: Results, most: int | None
 
 def fail_after_checkout(request: CommandRequest, cursor: OpenCursor) -> None:
     """The fail point of change streams. Its errors get a server's label."""
-    ordered = request.deployment.fail_points.struck(
+    ordered = request.deployment.fail_points.find_order(
         "failGetMoreAfterCursorCheckout", None, request.client.app_name
     )
     if ordered is None:
         return
     code = int(ordered.get("errorCode", 1))
-    labels = ["ResumableChangeStreamError"] if isinstance(cursor, Events) and code in RESUMABLE else []
+    labels = (
+        ["ResumableChangeStreamError"] if isinstance(cursor, ChangeStreamCursor) and code in RESUMABLE else []
+    )
     raise MongoError(code, "Failing getMore via 'failGetMoreAfterCursorCheckout' failpoint", labels=labels)
 
 
 class AwaitedBatch(AwaitedReply):
     """A waiting getMore: its reply is ready as soon as there are events, or when its time is over."""
 
-    def __init__(self, request: CommandRequest, cursor: Tailing, seconds: float, most: int | None) -> None:
+    def __init__(
+        self, request: CommandRequest, cursor: AwaitingCursor, seconds: float, most: int | None
+    ) -> None:
         super().__init__(seconds)
         self._cursor = cursor
         self._cursors = request.deployment.cursors
@@ -191,8 +201,8 @@ class AwaitedBatch(AwaitedReply):
             self._cursors.give_back(self._cursor, is_over=is_over)
 
 
-def continued_tail(
-    request: CommandRequest, cursor: Tailing, most: int | None
+def continue_tail(
+    request: CommandRequest, cursor: AwaitingCursor, most: int | None
 ) -> dict[str, Any] | AwaitedReply:
     """The next batch: at once if there are documents, or if the cursor does not await data."""
     most_ms = request.most_ms()

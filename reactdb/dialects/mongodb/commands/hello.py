@@ -14,20 +14,20 @@ from typing import Any, Final
 
 from bson import Int64
 
-from reactdb.dialects.mongodb.commands.authenticating import speculative
+from reactdb.dialects.mongodb.bson_order import is_text, type_name
+from reactdb.dialects.mongodb.commands.authentication import speculative
 from reactdb.dialects.mongodb.commands.deployment import SET_NAME, VERSION, VERSION_TEXT, WIRE_VERSION
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.stable_api import STABLE_COMMANDS
 from reactdb.dialects.mongodb.commands.table import COMMANDS, always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.logic import is_true
-from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.retries import SESSION_MINUTES
 
 
 def greeting(request: CommandRequest) -> dict[str, Any]:
     body, client, deployment = request.body, request.client, request.deployment
-    client.introduce(body.get("client"))
+    client.set_driver_description(body.get("client"))
     now = datetime.now(UTC)
     moment = deployment.operation_time()
     reply: dict[str, Any] = {
@@ -52,8 +52,8 @@ def greeting(request: CommandRequest) -> dict[str, Any]:
         "lastWrite": {"opTime": {"ts": moment, "t": Int64(1)}, "lastWriteDate": now},
     }
     if deployment.exchange is not None:
-        asked = body.get("saslSupportedMechs")
-        if is_text(asked):
+        sasl_user = body.get("saslSupportedMechs")
+        if is_text(sasl_user):
             reply["saslSupportedMechs"] = ["SCRAM-SHA-256"]
         begun = speculative(request)
         if begun is not None:
@@ -106,10 +106,10 @@ def get_parameter(request: CommandRequest) -> dict[str, Any]:
     known = {**PARAMETERS, "enableTestCommands": request.deployment.for_testing}
     if request.value == "*" or (isinstance(request.value, dict) and request.value.get("allParameters")):
         return known
-    found = {name: known[name] for name in request.body if name in known}
-    if not found:
+    values = {name: known[name] for name in request.body if name in known}
+    if not values:
         raise MongoError(72, "no option found to get")
-    return found
+    return values
 
 
 @command("setParameter", quick=always)
@@ -122,7 +122,7 @@ def server_status(request: CommandRequest) -> dict[str, Any]:
     deployment = request.deployment
     up_s = time.time() - deployment.started_at
     counts = sorted(deployment.counts.items())
-    found = {
+    status = {
         "host": deployment.address,
         "version": VERSION_TEXT,
         "process": "reactdb",
@@ -152,7 +152,7 @@ def server_status(request: CommandRequest) -> dict[str, Any]:
     # A section is left out if the command has a false value for it.
     return {
         name: section
-        for name, section in found.items()
+        for name, section in status.items()
         if not isinstance(section, dict) or is_true(request.body.get(name, True))
     }
 
@@ -169,10 +169,10 @@ OPERATIONS: Final = {
 
 def operations(counts: Iterable[tuple[str, int]]) -> dict[str, Int64]:
     """The counters of operations, from the numbers of each command."""
-    found = dict.fromkeys((*OPERATIONS.values(), "command"), 0)
+    totals = dict.fromkeys((*OPERATIONS.values(), "command"), 0)
     for name, number in counts:
-        found[OPERATIONS.get(name, "command")] += number
-    return {name: Int64(number) for name, number in found.items()}
+        totals[OPERATIONS.get(name, "command")] += number
+    return {name: Int64(number) for name, number in totals.items()}
 
 
 @command("connectionStatus", fields="showPrivileges", is_open=True, quick=always)

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from reactdb.dialects.mongodb.bson_order import is_text
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.errors import MongoError, code_name
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.names import MongoNamespace
-from reactdb.dialects.mongodb.ordering import is_text
 from reactdb.dialects.mongodb.values import encode
 from reactdb.logs import logger
 
@@ -143,7 +143,7 @@ class SystemProfile:
         if not level.number:
             return
         try:
-            common = _common(asker, reply, seconds)
+            common = _common_fields(asker, reply, seconds)
             entries = [{**own, **common} for own in _operations(name, body, reply)]
             if level.filter is not None:
                 entries = [entry for entry in entries if level.filter.matches(entry)]
@@ -175,21 +175,25 @@ def _operations(name: str, body: dict[str, Any], reply: dict[str, Any]) -> Itera
             if is_text(statement.get("hint")):
                 # As MongoDB spells an index by its name here.
                 statement["hint"] = {"$hint": statement["hint"]}
-            own = {"op": "update" if name == "update" else "remove", "ns": space, "command": _cut(statement)}
+            own = {
+                "op": "update" if name == "update" else "remove",
+                "ns": space,
+                "command": _shorten(statement),
+            }
             # The reply counts all statements together.
             yield {**own, **_counts(name, reply)} if len(statements) == 1 else own
         return
     if name == "insert":
         body = {field: value for field, value in body.items() if field != "documents"}
-    found: dict[str, Any] = {"op": OPERATIONS.get(name, "command"), "ns": space, "command": _cut(body)}
+    entry: dict[str, Any] = {"op": OPERATIONS.get(name, "command"), "ns": space, "command": _shorten(body)}
     cursor = reply.get("cursor")
     if isinstance(cursor, dict):
         batch: list[Any] = cursor.get("firstBatch") or cursor.get("nextBatch") or []
-        found["nreturned"] = len(batch)
-        found |= {"cursorid": cursor["id"]} if cursor.get("id") else {"cursorExhausted": True}
+        entry["nreturned"] = len(batch)
+        entry |= {"cursorid": cursor["id"]} if cursor.get("id") else {"cursorExhausted": True}
     if name == "insert" and "n" in reply:
-        found["ninserted"] = reply["n"]
-    yield found
+        entry["ninserted"] = reply["n"]
+    yield entry
 
 
 def _counts(name: str, reply: dict[str, Any]) -> dict[str, Any]:
@@ -201,25 +205,25 @@ def _counts(name: str, reply: dict[str, Any]) -> dict[str, Any]:
     return {"nMatched": count - upserted, "nModified": reply.get("nModified", 0), "nUpserted": upserted}
 
 
-def _cut(body: dict[str, Any]) -> dict[str, Any]:
+def _shorten(body: dict[str, Any]) -> dict[str, Any]:
     """A command, or if it is large the beginning of it as text."""
     if len(encode(body)) <= MOST_BYTES:
         return body
     return {"$truncated": repr(body)[:MOST_BYTES]}
 
 
-def _common(asker: Asker, reply: dict[str, Any], seconds: float) -> dict[str, Any]:
+def _common_fields(asker: Asker, reply: dict[str, Any], seconds: float) -> dict[str, Any]:
     """The common fields of all entries."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if "errmsg" in reply:
-        found = {
+        fields = {
             "ok": 0,
             "errMsg": reply["errmsg"],
             "errName": code_name(reply["code"]),
             "errCode": reply["code"],
         }
     return {
-        **found,
+        **fields,
         "responseLength": len(encode(reply)),
         "protocol": "op_msg",
         "millis": int(seconds * 1000),

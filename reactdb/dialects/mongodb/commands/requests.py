@@ -13,18 +13,18 @@ from typing import Any
 from bson import Code, Timestamp
 
 from reactdb.budget import current
+from reactdb.dialects.mongodb.bson_order import is_text, type_name
 from reactdb.dialects.mongodb.collection import count_of
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
-from reactdb.dialects.mongodb.commands.fields import boolean_of, checked_ms, flag_of
+from reactdb.dialects.mongodb.commands.fields import boolean_of, check_ms, flag_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
-from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.transactions import Transaction
-from reactdb.dialects.mongodb.viewing import ViewingWork
+from reactdb.dialects.mongodb.views import ViewingWork
 
-__all__ = ["AwaitedReply", "CommandRequest", "Delayed", "HangUp"]
+__all__ = ["AwaitedReply", "CommandRequest", "DelayedCommand", "HangUp"]
 
 
 class HangUp(Exception):
@@ -59,8 +59,8 @@ class CommandRequest:
 
     @property
     def database(self) -> str:
-        found: str = self.body["$db"]
-        return found
+        database: str = self.body["$db"]
+        return database
 
     @property
     def value(self) -> Any:
@@ -124,7 +124,7 @@ class CommandRequest:
             raise MongoError(
                 14, "BSON field 'readConcern.atClusterTime' is the wrong type, expected type 'timestamp'"
             )
-        return self.deployment.spaces_at(moment)
+        return self.deployment.namespaces_at(moment)
 
     def at_moment(self, reply: dict[str, Any]) -> dict[str, Any]:
         """The reply, with the moment of the read, if it was a snapshot read."""
@@ -146,17 +146,17 @@ class CommandRequest:
         Raises:
             MongoError: It is of another type.
         """
-        found = self.body.get(name)
-        if found is None:
+        value = self.body.get(name)
+        if value is None:
             return default
         # Code is a subclass of str.
-        is_right = isinstance(found, kind) and (kind is bool or not isinstance(found, bool | Code))
-        if not is_right and not (kind is bool and isinstance(found, int | float)):
+        is_right = isinstance(value, kind) and (kind is bool or not isinstance(value, bool | Code))
+        if not is_right and not (kind is bool and isinstance(value, int | float)):
             raise MongoError(
                 14,
-                f"BSON field '{self.name}.{name}' is the wrong type '{type_name(found)}', expected {expected(kind)}",
+                f"BSON field '{self.name}.{name}' is the wrong type '{type_name(value)}', expected {expected_types(kind)}",
             )
-        return found
+        return value
 
     def flag(self, name: str) -> bool:
         """A field with a boolean or a number as its value; false if it is missing or null.
@@ -188,7 +188,7 @@ class CommandRequest:
         Raises:
             MongoError: 14, it is no number; 9, it is not whole; 2, it is not within 0 and 2^31 - 1.
         """
-        return checked_ms(self.body.get("maxTimeMS"))
+        return check_ms(self.body.get("maxTimeMS"))
 
 
 class AwaitedReply:
@@ -223,7 +223,7 @@ class AwaitedReply:
         """The client has gone."""
 
 
-class Delayed(AwaitedReply):
+class DelayedCommand(AwaitedReply):
     """A command with a delayed start."""
 
     def __init__(self, seconds: float, work: Callable[[], dict[str, Any] | AwaitedReply]) -> None:
@@ -238,14 +238,14 @@ class Delayed(AwaitedReply):
         return reply.at_last() if isinstance(reply, AwaitedReply) else reply
 
 
-def hold_to(request: CommandRequest, seconds: float) -> None:
+def limit_duration(request: CommandRequest, seconds: float) -> None:
     """Limit the running time of a command.
 
     Raises:
         MongoError: 50, there is no time left, or a fail point orders it.
     """
     deployment = request.deployment
-    if deployment.fail_points.struck("maxTimeAlwaysTimeOut", None, request.client.app_name) is not None:
+    if deployment.fail_points.find_order("maxTimeAlwaysTimeOut", None, request.client.app_name) is not None:
         raise MongoError(50, "operation exceeded time limit, by the fail point maxTimeAlwaysTimeOut")
     if seconds <= 0:
         raise MongoError(50, "operation exceeded time limit")
@@ -254,7 +254,7 @@ def hold_to(request: CommandRequest, seconds: float) -> None:
         budget.limit(seconds)
 
 
-def expected(kind: type | tuple[type, ...]) -> str:
+def expected_types(kind: type | tuple[type, ...]) -> str:
     """The allowed types of a field, for an error message. `kind` is a class, or several, whose empty value has the type."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     names = [f"'{type_name(one())}'" for one in kinds]

@@ -15,7 +15,7 @@ from threading import Lock, RLock
 from typing import Any, Final, ParamSpec, TypeVar
 
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.retries import SESSION_MINUTES, Remembered, recall
+from reactdb.dialects.mongodb.retries import SESSION_MINUTES, RetryRecord, recall
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction, Transactions
 
 __all__ = ["SessionState", "SessionStates"]
@@ -42,7 +42,7 @@ class SessionState:
         transaction: The newest transaction, if the number belongs to a transaction.
     """
 
-    def __init__(self, before: Remembered | None = None, transaction: Transaction | None = None) -> None:
+    def __init__(self, before: RetryRecord | None = None, transaction: Transaction | None = None) -> None:
         """
         Args:
             before: The session's last write from before the start of this server.
@@ -73,7 +73,7 @@ class SessionState:
         self.transaction = transactions.begin()
         return self.transaction
 
-    def continued(self, number: int) -> Transaction:
+    def continue_transaction(self, number: int) -> Transaction:
         """The transaction of a further statement.
 
         Raises:
@@ -89,11 +89,11 @@ class SessionState:
             )
         return self.transaction
 
-    def has_answered(self, number: int) -> bool:
+    def has_result(self, number: int) -> bool:
         """Whether a retryable write of this number has a reply."""
         return number == self.number and self._answer is not None
 
-    def once(
+    def run_once(
         self, number: int, work: Callable[P, T], *arguments: P.args, **options: P.kwargs
     ) -> dict[str, Any] | T:
         """The reply to a retryable write: executed once, and repeated for the same number.
@@ -150,7 +150,7 @@ class SessionStates:
             self._sweep(now)
         state = self._states.get(key)
         if state is None:
-            made = self._recalled(key)
+            made = self._recall(key)
             with self._lock:
                 if len(self._states) >= MOST_SESSIONS:
                     raise MongoError(
@@ -161,7 +161,7 @@ class SessionStates:
         state.used_at = now
         return state
 
-    def _recalled(self, key: bytes) -> SessionState:
+    def _recall(self, key: bytes) -> SessionState:
         """A new session, with its last write from the file."""
         before = recall(self.transactions.spaces.session, key)
         is_transaction = before is not None and before.answer is None and not before.is_lost

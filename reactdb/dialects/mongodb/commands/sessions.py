@@ -13,16 +13,16 @@ from uuid import uuid4
 
 from bson.binary import UUID_SUBTYPE, Binary
 
+from reactdb.dialects.mongodb.bson_order import INTEGERS, is_text, type_name
 from reactdb.dialects.mongodb.commands.concerns import check_level_of_transaction
 from reactdb.dialects.mongodb.commands.requests import AwaitedReply, CommandRequest, HangUp
 from reactdb.dialects.mongodb.commands.session_states import SessionState
 from reactdb.dialects.mongodb.commands.table import Work, always, command
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.ordering import INTEGERS, is_text, type_name
 from reactdb.dialects.mongodb.retries import SESSION_MINUTES, RetryableWrite
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
-__all__ = ["in_session", "session_key"]
+__all__ = ["run_in_session", "session_key"]
 
 IN_TRANSACTIONS = frozenset(
     (
@@ -49,7 +49,7 @@ SESSION_FIELDS = frozenset(("id", "uid", "txnNumber", "txnUUID"))
 UUID_BYTES = 16
 
 
-def in_session(request: CommandRequest, work: Work) -> dict[str, Any] | AwaitedReply:
+def run_in_session(request: CommandRequest, work: Work) -> dict[str, Any] | AwaitedReply:
     """Execute a command in its session.
 
     Raises:
@@ -62,8 +62,8 @@ def in_session(request: CommandRequest, work: Work) -> dict[str, Any] | AwaitedR
         if request.transaction is None:
             return work(request)
         check_transactional(request)
-        return in_transaction(request, request.transaction, work)
-    number = numbered(request)
+        return run_in_transaction(request, request.transaction, work)
+    number = read_transaction_number(request)
     if number is None or body.get("autocommit") is not None or "startTransaction" in body:
         check_flags(request, has_number=number is not None)
     if number is None:
@@ -91,14 +91,14 @@ def in_session(request: CommandRequest, work: Work) -> dict[str, Any] | AwaitedR
             request.transaction = state.begin(number, deployment.sessions.transactions)
             request.transaction.retry = RetryableWrite(deployment.retries, key, number)
         else:
-            request.transaction = state.continued(number)
+            request.transaction = state.continue_transaction(number)
             if request.transaction.state != "open" and request.name not in ENDS:
                 raise MongoError(
                     251,
                     f"Transaction with number {number} has been {request.transaction.state}",
                     labels=(TRANSIENT,),
                 )
-        return in_transaction(request, request.transaction, work)
+        return run_in_transaction(request, request.transaction, work)
 
 
 def retryable(
@@ -109,10 +109,10 @@ def retryable(
     Raises:
         HangUp: By a fail point.
     """
-    ordered = None if state.has_answered(number) else failing_write(request)
+    ordered = None if state.has_result(number) else failing_write(request)
     if ordered is not None and "failBeforeCommitExceptionCode" in ordered:
         raise HangUp
-    answer = state.once(number, work, request)
+    answer = state.run_once(number, work, request)
     if ordered is not None:
         # It is written, and the client gets no reply.
         raise HangUp
@@ -126,13 +126,13 @@ def failing_write(request: CommandRequest) -> dict[str, Any] | None:
         return None
     given = next((body[name] for name in ("documents", "updates", "deletes", "ops") if name in body), None)
     for _ in given if isinstance(given, list) else (body,):
-        ordered = points.struck("onPrimaryTransactionalWrite", None, request.client.app_name)
+        ordered = points.find_order("onPrimaryTransactionalWrite", None, request.client.app_name)
         if ordered is not None:
             return ordered
     return None
 
 
-def numbered(request: CommandRequest) -> int | None:
+def read_transaction_number(request: CommandRequest) -> int | None:
     """`txnNumber`; None if it is null.
 
     Raises:
@@ -156,17 +156,17 @@ def check_flags(request: CommandRequest, *, has_number: bool) -> None:
         MongoError: 14, `autocommit` or `startTransaction` is no boolean; 72, it has no number, or the wrong value.
     """
     for name, wanted in (("autocommit", False), ("startTransaction", True)):
-        found = request.body.get(name)
-        if found is None:
+        value = request.body.get(name)
+        if value is None:
             continue
-        if not isinstance(found, bool):
+        if not isinstance(value, bool):
             raise MongoError(
-                14, f"BSON field '{name}' is the wrong type '{type_name(found)}', expected type 'bool'"
+                14, f"BSON field '{name}' is the wrong type '{type_name(value)}', expected type 'bool'"
             )
         if not has_number:
             raise MongoError(72, f"'{name}' field requires a transaction number to also be specified")
-        if found is not wanted:
-            raise MongoError(72, f"Specifying {name}={found} is not allowed.")
+        if value is not wanted:
+            raise MongoError(72, f"Specifying {name}={value} is not allowed.")
         if request.body.get("autocommit") is None:
             raise MongoError(72, "'startTransaction' field requires 'autocommit' field to also be specified")
 
@@ -197,7 +197,7 @@ def check_transactional(request: CommandRequest, *, is_first: bool = False) -> N
         check_level_of_transaction(concern.get("level"))
 
 
-def in_transaction(
+def run_in_transaction(
     request: CommandRequest, transaction: Transaction, work: Work
 ) -> dict[str, Any] | AwaitedReply:
     try:
@@ -254,7 +254,7 @@ def keys_of(request: CommandRequest) -> list[bytes]:
     return [key_of(one) for one in array_of(request) if one is not None]
 
 
-def own_transaction(request: CommandRequest) -> Transaction:
+def require_transaction(request: CommandRequest) -> Transaction:
     if request.database != "admin":
         raise MongoError(13, f"{request.name} may only be run against the admin database.")
     if request.transaction is None:
@@ -264,13 +264,13 @@ def own_transaction(request: CommandRequest) -> Transaction:
 
 @command("commitTransaction", fields="recoveryToken", is_write=True)
 def commit_transaction(request: CommandRequest) -> dict[str, Any]:
-    own_transaction(request).commit()
+    require_transaction(request).commit()
     return {}
 
 
 @command("abortTransaction", fields="recoveryToken")
 def abort_transaction(request: CommandRequest) -> dict[str, Any]:
-    transaction = own_transaction(request)
+    transaction = require_transaction(request)
     if transaction.state == "committed":
         raise MongoError(256, "Transaction has been committed")
     if transaction.state == "aborted":
@@ -309,14 +309,14 @@ def kill_sessions(request: CommandRequest) -> dict[str, Any]:
 
 @command("killAllSessions")
 def kill_all_sessions(request: CommandRequest) -> dict[str, Any]:
-    named = [named_user(one) for one in array_of(request) if one is not None]
+    named = [read_user(one) for one in array_of(request) if one is not None]
     # Sessions do not know their users. Without authentication, no user has a session.
     if not named or request.client.user in named:
         request.deployment.end_all_sessions()
     return {}
 
 
-def named_user(given: Any) -> str:
+def read_user(given: Any) -> str:
     """The user in an entry of `killAllSessions`.
 
     Raises:
@@ -331,13 +331,13 @@ def named_user(given: Any) -> str:
         if name not in ("user", "db"):
             raise MongoError(40415, f"BSON field '{where}.{name}' is an unknown field.")
     for name in ("user", "db"):
-        found = given.get(name)
-        if found is None:
+        value = given.get(name)
+        if value is None:
             raise MongoError(40414, f"BSON field '{where}.{name}' is missing but a required field")
-        if not is_text(found):
+        if not is_text(value):
             raise MongoError(
                 14,
-                f"BSON field '{where}.{name}' is the wrong type '{type_name(found)}', expected type 'string'",
+                f"BSON field '{where}.{name}' is the wrong type '{type_name(value)}', expected type 'string'",
             )
     return str(given["user"])
 

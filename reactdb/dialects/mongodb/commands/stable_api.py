@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from reactdb.dialects.mongodb.bson_order import is_text, type_name
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.ordering import is_text, type_name
 
 __all__ = ["API_FIELDS", "STABLE_COMMANDS", "check_api"]
 

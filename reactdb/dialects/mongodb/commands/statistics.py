@@ -10,22 +10,22 @@ from typing import Any
 
 from bson import Int64
 
+from reactdb.dialects.mongodb.bson_order import type_name
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.table import always, command
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import check_database_name
-from reactdb.dialects.mongodb.numeric import is_number, truncated
-from reactdb.dialects.mongodb.ordering import type_name
+from reactdb.dialects.mongodb.numeric import is_number, truncate
 
 
 @command("collStats", fields="scale")
 def collection_statistics(request: CommandRequest) -> dict[str, Any]:
     scale = scale_of(request)
-    found = request.deployment.spaces.find(request.mongo_namespace())
-    if found is None:
+    info = request.deployment.spaces.find(request.mongo_namespace())
+    if info is None:
         return {"ns": request.namespace, "count": 0, "size": 0, "storageSize": 0, "nindexes": 0}
-    if found.record.is_view:
+    if info.record.is_view:
         raise MongoError(166, f"Namespace {request.namespace} is a view, not a collection")
     return {
         "ns": request.namespace,
@@ -34,10 +34,10 @@ def collection_statistics(request: CommandRequest) -> dict[str, Any]:
         "avgObjSize": 0,
         "storageSize": 0,
         "totalSize": 0,
-        **found.cap,
-        "nindexes": 1 + len(found.indexes),
+        **info.cap,
+        "nindexes": 1 + len(info.indexes),
         "totalIndexSize": 0,
-        "indexSizes": dict.fromkeys(("_id_", *(one["name"] for one in found.indexes)), 0),
+        "indexSizes": dict.fromkeys(("_id_", *(one["name"] for one in info.indexes)), 0),
         "scaleFactor": scale,
     }
 
@@ -48,18 +48,18 @@ def scale_of(request: CommandRequest) -> int:
     Raises:
         MongoError: 14, it is no number; 2, it is below 1.
     """
-    found = request.body.get("scale")
-    if found is None:
+    value = request.body.get("scale")
+    if value is None:
         return 1
-    if not is_number(found):
+    if not is_number(value):
         raise MongoError(
             14,
-            f"BSON field '{request.name}.scale' is the wrong type '{type_name(found)}', expected types "
+            f"BSON field '{request.name}.scale' is the wrong type '{type_name(value)}', expected types "
             "'[long, int, decimal, double]'",
         )
-    scale = truncated(found)
+    scale = truncate(value)
     if scale < 1:
-        raise MongoError(2, f"BSON field '{request.name}.scale' value must be >= 1, actual value '{found}'")
+        raise MongoError(2, f"BSON field '{request.name}.scale' value must be >= 1, actual value '{value}'")
     return scale
 
 
@@ -68,12 +68,12 @@ def database_statistics(request: CommandRequest) -> dict[str, Any]:
     scale = scale_of(request)
     request.flag("freeStorage")
     spaces = request.deployment.spaces
-    found = spaces.collections(check_database_name(request.database))
-    own = [one for one in found if "viewOn" not in one.options]
+    collections = spaces.collections(check_database_name(request.database))
+    own = [one for one in collections if "viewOn" not in one.options]
     return {
         "db": request.database,
         "collections": Int64(len(own)),
-        "views": Int64(len(found) - len(own)),
+        "views": Int64(len(collections) - len(own)),
         "objects": Int64(sum(CollectionWork(spaces, one.namespace).count({}) for one in own)),
         "avgObjSize": 0.0,
         "dataSize": 0.0,
@@ -96,17 +96,17 @@ def validate(request: CommandRequest) -> dict[str, Any]:
         raise MongoError(
             72, "Running the validate command with both background: true and full: true is not supported."
         )
-    found = request.deployment.spaces.find(request.mongo_namespace())
-    if found is None:
+    info = request.deployment.spaces.find(request.mongo_namespace())
+    if info is None:
         raise MongoError(26, f"Collection '{request.namespace}' does not exist to validate.")
-    if "viewOn" in found.options:
+    if "viewOn" in info.options:
         raise MongoError(166, "Cannot validate a view")
     # Each read checks the checksum.
     count = sum(1 for _ in request.collection_work().find({}))
-    names = ["_id_", *(one["name"] for one in found.indexes)]
+    names = ["_id_", *(one["name"] for one in info.indexes)]
     return {
         "ns": request.namespace,
-        "uuid": found.uuid,
+        "uuid": info.uuid,
         "nInvalidDocuments": 0,
         "nNonCompliantDocuments": 0,
         "nrecords": count,

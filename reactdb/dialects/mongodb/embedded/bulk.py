@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reactdb.dialects.mongodb.collection import CollectionWork
-from reactdb.dialects.mongodb.embedded.checking import check_replacement, check_update, identified
+from reactdb.dialects.mongodb.embedded.argument_checks import check_replacement, check_update, ensure_id
 from reactdb.dialects.mongodb.embedded.codecs import Codec
-from reactdb.dialects.mongodb.embedded.shaping import hint_document, order_document
+from reactdb.dialects.mongodb.embedded.documents import hint_document, order_document
 
-__all__ = ["Bulk", "merged_inserts"]
+__all__ = ["Bulk", "merge_inserts"]
 
 Document = dict[str, Any]
 
@@ -42,7 +42,7 @@ class Bulk:
         return self._statements[0][0]
 
     def add_insert(self, document: Any) -> None:
-        identified(document)
+        ensure_id(document)
         self._statements.append(("insert", self._codec.given(document), document))
 
     def add_update(
@@ -127,10 +127,10 @@ class Bulk:
     def _runs(self, *, ordered: bool) -> list[tuple[str, list[int]]]:
         """The places of the statements of each command."""
         if not ordered:
-            found: dict[str, list[int]] = {}
+            by_kind: dict[str, list[int]] = {}
             for place, (kind, _, _) in enumerate(self._statements):
-                found.setdefault(kind, []).append(place)
-            return list(found.items())
+                by_kind.setdefault(kind, []).append(place)
+            return list(by_kind.items())
         runs: list[tuple[str, list[int]]] = []
         for place, (kind, _, _) in enumerate(self._statements):
             if runs and runs[-1][0] == kind:
@@ -145,7 +145,7 @@ def _empty() -> dict[str, Any]:
     return {"writeErrors": [], "writeConcernErrors": [], **counts, "upserted": []}
 
 
-def merged_inserts(answer: Mapping[str, Any], given: Sequence[Any]) -> dict[str, Any]:
+def merge_inserts(answer: Mapping[str, Any], given: Sequence[Any]) -> dict[str, Any]:
     """The result of inserts with some errors."""
     errors = [{**error, "op": given[error["index"]]} for error in answer["writeErrors"]]
     return {**_empty(), "writeErrors": errors, "nInserted": answer["n"]}

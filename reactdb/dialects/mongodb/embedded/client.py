@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from pymongo.client_session import SessionOptions  # type: ignore[attr-defined]
 
 from reactdb.dialects.mongodb.commands import Deployment
+from reactdb.dialects.mongodb.embedded.change_stream import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.database import EmbeddedDatabase
-from reactdb.dialects.mongodb.embedded.observing import changes
-from reactdb.dialects.mongodb.embedded.optioned import Optioned, client_codec
-from reactdb.dialects.mongodb.embedded.raising import call
+from reactdb.dialects.mongodb.embedded.errors import call
+from reactdb.dialects.mongodb.embedded.names import check_database_spelling
+from reactdb.dialects.mongodb.embedded.observable import changes
+from reactdb.dialects.mongodb.embedded.options import OptionHolder, client_codec
 from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
-from reactdb.dialects.mongodb.embedded.spelling import check_database_spelling
-from reactdb.dialects.mongodb.embedded.statements import alone
-from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
+from reactdb.dialects.mongodb.embedded.statements import outside_transaction
 from reactdb.dialects.mongodb.names import DEFAULT_DATABASE, Names
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.session import session_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["EmbeddedClient"]
 
 
-class EmbeddedClient(Optioned):
+class EmbeddedClient(OptionHolder):
     """See the head of this file, and `reactdb.mongodb`. Any thread.
 
     Attributes:
@@ -117,12 +117,12 @@ class EmbeddedClient(Optioned):
         """One document per database with collections: `name`, `sizeOnDisk` (not known), `empty`. `options`: as in MongoDB's
         `listDatabases`, such as `filter` and `nameOnly`.
         """
-        found = self["admin"].command({"listDatabases": 1, **options}, session=session)
-        return EmbeddedCommandCursor(iter(found["databases"]))
+        reply = self["admin"].command({"listDatabases": 1, **options}, session=session)
+        return EmbeddedCommandCursor(iter(reply["databases"]))
 
     def list_database_names(self, session: EmbeddedSession | None = None, comment: Any = None) -> list[str]:
         """The sorted names of the databases with collections."""
-        with alone(session, self, "listDatabases"):
+        with outside_transaction(session, self, "listDatabases"):
             return call(self.spaces.databases)
 
     def drop_database(
@@ -136,7 +136,7 @@ class EmbeddedClient(Optioned):
         if not isinstance(name, str):
             raise TypeError(f"name_or_database must be an instance of str or a Database, not {type(name)}")
         check_database_spelling(name)
-        with alone(session, self, "dropDatabase"):
+        with outside_transaction(session, self, "dropDatabase"):
             call(self.spaces.drop_database, name)
 
     def server_info(self, session: EmbeddedSession | None = None) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import bson
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
 
-from reactdb.dialects.mongodb.embedded.shaping import driver_document, given_document
+from reactdb.dialects.mongodb.embedded.documents import driver_document, to_bson_document
 from reactdb.dialects.mongodb.values import CODEC
 
 __all__ = ["PLAIN", "Codec"]
@@ -45,7 +45,7 @@ class Codec:
         Raises:
             TypeError, ValueError, bson.errors.InvalidDocument: As PyMongo.
         """
-        return given_document(document, self.options)
+        return to_bson_document(document, self.options)
 
     def given_value(self, value: Any) -> Any:
         """Any value, such as a pipeline. Errors as for `given`."""

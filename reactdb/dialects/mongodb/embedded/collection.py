@@ -17,43 +17,43 @@ from pymongo.errors import BulkWriteError, ConfigurationError, InvalidOperation,
 from pymongo.operations import IndexModel, SearchIndexModel
 from pymongo.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
 
-from reactdb.dialects.mongodb.embedded.aggregating import aggregated
-from reactdb.dialects.mongodb.embedded.bulk import Bulk, merged_inserts
-from reactdb.dialects.mongodb.embedded.checking import (
+from reactdb.dialects.mongodb.embedded.aggregate import run_pipeline
+from reactdb.dialects.mongodb.embedded.argument_checks import (
+    check_bypass,
     check_flag,
     check_mapping,
     check_options,
     check_ordered,
     check_replacement,
     check_update,
-    checked_bypass,
     collation_document,
-    identified,
+    ensure_id,
 )
+from reactdb.dialects.mongodb.embedded.bulk import Bulk, merge_inserts
+from reactdb.dialects.mongodb.embedded.change_stream import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor
-from reactdb.dialects.mongodb.embedded.observing import changes
-from reactdb.dialects.mongodb.embedded.optioned import Optioned
-from reactdb.dialects.mongodb.embedded.raising import call, raise_first
-from reactdb.dialects.mongodb.embedded.shaping import (
+from reactdb.dialects.mongodb.embedded.documents import (
     fields_document,
     hint_document,
     order_document,
 )
-from reactdb.dialects.mongodb.embedded.spelling import check_collection_spelling
+from reactdb.dialects.mongodb.embedded.errors import call, raise_first
+from reactdb.dialects.mongodb.embedded.names import check_collection_spelling
+from reactdb.dialects.mongodb.embedded.observable import changes
+from reactdb.dialects.mongodb.embedded.options import OptionHolder
 from reactdb.dialects.mongodb.embedded.statements import (
     Session,
-    alone,
-    carried_out,
+    outside_transaction,
     results,
+    run_statement,
     session_of,
     spaces_of,
     transaction_of,
 )
-from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.names import MongoNamespace
-from reactdb.dialects.mongodb.sweeping import sweep
-from reactdb.dialects.mongodb.viewing import ViewingWork
+from reactdb.dialects.mongodb.ttl_sweep import sweep
+from reactdb.dialects.mongodb.views import ViewingWork
 
 if TYPE_CHECKING:
     from reactivex import Observable
@@ -63,7 +63,7 @@ __all__ = ["EmbeddedCollection"]
 Document = dict[str, Any]
 
 
-class EmbeddedCollection(Optioned):
+class EmbeddedCollection(OptionHolder):
     """See the head of this file. Any thread.
 
     Attributes:
@@ -154,7 +154,7 @@ class EmbeddedCollection(Optioned):
 
     def _of(self, session: Session, command: str, bypasses: bool | None = None) -> ViewingWork:
         """The work of an operation; over a socket it would be `command`."""
-        bypasses = checked_bypass(command, bypasses, self._codec)
+        bypasses = check_bypass(command, bypasses, self._codec)
         if session is None and not bypasses:
             return self._work
         transaction = transaction_of(session)
@@ -176,10 +176,10 @@ class EmbeddedCollection(Optioned):
         Raises:
             DuplicateKeyError: The `_id`, or a key of a unique index, is taken.
         """
-        id = identified(document)
+        id = ensure_id(document)
         session = self._session(session)
         raise_first(
-            carried_out(
+            run_statement(
                 session,
                 self._of(session, "insert", bypass_document_validation).insert,
                 [document],
@@ -206,10 +206,10 @@ class EmbeddedCollection(Optioned):
         given = list(documents)
         if not given:
             raise TypeError("documents must be a non-empty list")
-        ids = list(map(identified, given))
+        ids = list(map(ensure_id, given))
         check_ordered("insert", ordered)
         session = self._session(session)
-        answer = carried_out(
+        answer = run_statement(
             session,
             self._of(session, "insert", bypass_document_validation).insert,
             given,
@@ -217,7 +217,7 @@ class EmbeddedCollection(Optioned):
             shape=self._codec.given,
         )
         if "writeErrors" in answer:
-            raise BulkWriteError(merged_inserts(answer, given))
+            raise BulkWriteError(merge_inserts(answer, given))
         return InsertManyResult(ids, True)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ class EmbeddedCollection(Optioned):
         statement = update_statement(
             self._codec, filter, update, multi, upsert, collation, array_filters, sort, hint
         )
-        answer = carried_out(session, work.update, [statement], variables=self._variables(let))
+        answer = run_statement(session, work.update, [statement], variables=self._variables(let))
         raise_first(answer)
         upserted = answer.pop("upserted", None)
         if upserted is not None:
@@ -349,7 +349,7 @@ class EmbeddedCollection(Optioned):
         statement = delete_statement(self._codec, filter, limit, collation, hint)
         session = self._session(session)
         work = self._of(session, "delete")
-        answer = carried_out(session, work.delete, [statement], variables=self._variables(let))
+        answer = run_statement(session, work.delete, [statement], variables=self._variables(let))
         raise_first(answer)
         return DeleteResult({**answer, "ok": 1.0}, True)
 
@@ -375,7 +375,7 @@ class EmbeddedCollection(Optioned):
         check_ordered(bulk.command, ordered)
         session = self._session(session)
         work = self._of(session, bulk.command, bypass_document_validation)
-        result = carried_out(session, bulk.execute, work, ordered=ordered, variables=self._variables(let))
+        result = run_statement(session, bulk.execute, work, ordered=ordered, variables=self._variables(let))
         if result["writeErrors"]:
             raise BulkWriteError(result)
         return BulkWriteResult(result, True)
@@ -465,7 +465,7 @@ class EmbeddedCollection(Optioned):
         command["collation"] = collation_document(options.get("collation"))
         session = self._session(session)
         work = self._of(session, "findAndModify", options.get("bypassDocumentValidation"))
-        value = carried_out(session, work.find_and_modify, command)["value"]
+        value = run_statement(session, work.find_and_modify, command)["value"]
         return None if value is None else self._codec.read(value)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -473,14 +473,14 @@ class EmbeddedCollection(Optioned):
 
     def find(self, *arguments: Any, **options: Any) -> EmbeddedCursor:
         """The matching documents, as a cursor: `find(filter, projection, skip, limit, ...)`, with PyMongo's arguments."""
-        return EmbeddedCursor(self, self._found, self._codec, *arguments, **options)
+        return EmbeddedCursor(self, self._run_find, self._codec, *arguments, **options)
 
-    def _found(self, session: Session, command: Mapping[str, Any]) -> Iterator[Document]:
+    def _run_find(self, session: Session, command: Mapping[str, Any]) -> Iterator[Document]:
         session = self._session(session)
         if session is None:
             return self._work.find(command)
-        found = carried_out(session, self._of(session, "find").find, command)
-        return results(session, found, command.get("batchSize"))
+        documents = run_statement(session, self._of(session, "find").find, command)
+        return results(session, documents, command.get("batchSize"))
 
     def find_one(self, filter: Any = None, *arguments: Any, **options: Any) -> Any:
         """The first matching document, or None. A filter that is no mapping is an `_id`."""
@@ -508,7 +508,7 @@ class EmbeddedCollection(Optioned):
             command["hint"] = hint if isinstance(hint, str) else order_document(hint)
         session = self._session(session)
         # It is an aggregation, as PyMongo counts.
-        return carried_out(session, self._of(session, "aggregate").count, command)
+        return run_statement(session, self._of(session, "aggregate").count, command)
 
     def estimated_document_count(self, comment: Any = None, **options: Any) -> int:
         """The exact number of documents. `options`: as in MongoDB's `count`, such as `skip` and `limit`.
@@ -520,8 +520,8 @@ class EmbeddedCollection(Optioned):
             raise ConfigurationError("estimated_document_count does not support sessions")
         if not options and comment is None:
             return call(self._work.count, {})
-        found: int = self.database.command("count", self.name, comment=comment, **options)["n"]
-        return found
+        count: int = self.database.command("count", self.name, comment=comment, **options)["n"]
+        return count
 
     def distinct(
         self,
@@ -548,9 +548,9 @@ class EmbeddedCollection(Optioned):
             "collation": collation_document(options.get("collation")),
         }
         session = self._session(session)
-        values = carried_out(session, self._of(session, "distinct").distinct, command)
-        found: list[Any] = self._codec.read({"values": values})["values"]
-        return found
+        values = run_statement(session, self._of(session, "distinct").distinct, command)
+        decoded: list[Any] = self._codec.read({"values": values})["values"]
+        return decoded
 
     def aggregate(
         self,
@@ -564,16 +564,16 @@ class EmbeddedCollection(Optioned):
         session = self._session(session)
         if let is not None:
             options["let"] = let
-        documents = self._aggregated(pipeline, session, options, comment)
+        documents = self._run_aggregate(pipeline, session, options, comment)
         return EmbeddedCommandCursor(documents, self._codec.read, session)
 
-    def _aggregated(
+    def _run_aggregate(
         self, pipeline: Any, session: Session, options: Mapping[str, Any], comment: Any
     ) -> Iterator[Document]:
         client = self.database.client
         if options.get("let") is not None:
             check_mapping("let", options["let"])
-        return aggregated(client, self._namespace, self._codec, pipeline, session, options, comment)
+        return run_pipeline(client, self._namespace, self._codec, pipeline, session, options, comment)
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of this collection: see the page about change streams."""
@@ -649,7 +649,7 @@ class EmbeddedCollection(Optioned):
                 raise TypeError(f"{one!r} is not an instance of pymongo.operations.IndexModel")
         specs = [PLAIN.given(one.document) for one in indexes]
         session = self._session(session)
-        carried_out(session, self._of(session, "createIndexes").create_indexes, specs)
+        run_statement(session, self._of(session, "createIndexes").create_indexes, specs)
         return [str(spec["name"]) for spec in specs]
 
     def drop_index(
@@ -658,31 +658,31 @@ class EmbeddedCollection(Optioned):
         """Drop an index by its name or its keys. Where there is no collection, nothing is done."""
         name = _index_name(index_or_name)
         check_options("dropIndexes", options, _DROPPING, self._codec, comment)
-        with alone(session, self.database.client, "dropIndexes"):
+        with outside_transaction(session, self.database.client, "dropIndexes"):
             if self.database.client.spaces.table(self._namespace) is not None:
                 call(self._work.drop_indexes, name)
 
     def drop_indexes(self, session: Session = None, comment: Any = None, **options: Any) -> None:
         """Drop all indexes except the `_id` index."""
         check_options("dropIndexes", options, _DROPPING, self._codec, comment)
-        with alone(session, self.database.client, "dropIndexes"):
+        with outside_transaction(session, self.database.client, "dropIndexes"):
             if self.database.client.spaces.table(self._namespace) is not None:
                 call(self._work.drop_indexes, "*")
 
     def list_indexes(self, session: Session = None, comment: Any = None) -> EmbeddedCommandCursor:
         """The specifications of the indexes; none without a collection."""
-        with alone(session, self.database.client, "listIndexes"):
+        with outside_transaction(session, self.database.client, "listIndexes"):
             if self.database.client.spaces.table(self._namespace) is None:
                 return EmbeddedCommandCursor(iter(()))
             return EmbeddedCommandCursor(iter(call(self._work.list_indexes)), _OF_INDEXES.read)
 
     def index_information(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
         """The indexes by name, in PyMongo's form: `{"a_1": {"v": 2, "key": [("a", 1)]}}`."""
-        found: dict[str, Any] = {}
+        indexes: dict[str, Any] = {}
         for spec in map(dict, self.list_indexes(session)):
             spec["key"] = list(spec["key"].items())
-            found[spec.pop("name")] = spec
-        return found
+            indexes[spec.pop("name")] = spec
+        return indexes
 
     def sweep(self) -> int:
         """Delete the expired documents of the TTL indexes. Returns: the number of deleted documents.
@@ -695,7 +695,7 @@ class EmbeddedCollection(Optioned):
         """Drop the collection."""
         if encrypted_fields:
             check_mapping("encrypted_fields", encrypted_fields)
-        with alone(session, self.database.client, "drop"):
+        with outside_transaction(session, self.database.client, "drop"):
             call(self.database.client.spaces.drop, self._namespace)
 
     def rename(
@@ -710,7 +710,7 @@ class EmbeddedCollection(Optioned):
         check_options("renameCollection", options, _RENAMING, self._codec, comment)
         target = str(MongoNamespace(self.database.name, new_name))
         client = self.database.client
-        with alone(session, client, "renameCollection"):
+        with outside_transaction(session, client, "renameCollection"):
             answer: Document = client["admin"].command(
                 "renameCollection", self.full_name, to=target, **options
             )
@@ -718,9 +718,9 @@ class EmbeddedCollection(Optioned):
 
     def options(self, session: Session = None, comment: Any = None) -> dict[str, Any]:
         """The collection's options from its creation."""
-        with alone(session, self.database.client, "listCollections"):
-            found = call(self.database.client.spaces.find, self._namespace)
-        return {} if found is None else dict(found.options)
+        with outside_transaction(session, self.database.client, "listCollections"):
+            info = call(self.database.client.spaces.find, self._namespace)
+        return {} if info is None else dict(info.options)
 
 
 _OF_INDEXES: Final = Codec(CodecOptions(SON, datetime_conversion=DatetimeConversion.DATETIME_AUTO))
@@ -778,8 +778,8 @@ def _array_filters(codec: Codec, given: Any) -> list[Any] | None:
     Raises:
         TypeError: They are no list.
     """
-    found: list[Any] | None = codec.given_value(validate_list_or_none("array_filters", given))
-    return found
+    filters: list[Any] | None = codec.given_value(validate_list_or_none("array_filters", given))
+    return filters
 
 
 def _check_changed(upsert: Any, return_document: Any) -> None:

@@ -13,14 +13,14 @@ from pymongo.collation import validate_collation_or_none
 from pymongo.errors import InvalidOperation
 
 from reactdb.dialects.mongodb.embedded.ahead import Peekable
-from reactdb.dialects.mongodb.embedded.checking import check_count
+from reactdb.dialects.mongodb.embedded.argument_checks import check_count
 from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
-from reactdb.dialects.mongodb.embedded.finding import AWAITS, EXHAUST, TAILABLE, check_find, find_command
-from reactdb.dialects.mongodb.embedded.raising import call, raising
-from reactdb.dialects.mongodb.embedded.shaping import directed_document, hint_document
-from reactdb.dialects.mongodb.embedded.tailing import AWAIT_S, TailedDocuments
+from reactdb.dialects.mongodb.embedded.documents import hint_document, index_document
+from reactdb.dialects.mongodb.embedded.errors import call, convert_errors
+from reactdb.dialects.mongodb.embedded.find import AWAITS, EXHAUST, TAILABLE, check_find, find_command
+from reactdb.dialects.mongodb.embedded.tailable import AWAIT_S, TailedDocuments
 from reactdb.dialects.mongodb.names import MongoNamespace
-from reactdb.dialects.mongodb.tailing import open_tail
+from reactdb.dialects.mongodb.tailable import open_tail
 
 __all__ = ["EmbeddedCommandCursor", "EmbeddedCursor"]
 
@@ -87,13 +87,13 @@ class _Results:
             raise TypeError(f"length must be an integer or None, not {type(length)}")
         if length is not None and length < 1:
             raise ValueError("to_list() length must be greater than 0")
-        found: list[Any] = []
-        while length is None or len(found) < length:
+        documents: list[Any] = []
+        while length is None or len(documents) < length:
             document = next(self, None)
             if document is None:
                 break
-            found.append(document)
-        return found
+            documents.append(document)
+        return documents
 
     def close(self) -> None:
         """Read no further. A second call does nothing."""
@@ -123,7 +123,7 @@ class EmbeddedCommandCursor(_Results):
     ) -> None:
         """`read`: the conversion of a document."""
         self.session = session
-        self._documents = raising(documents)
+        self._documents = convert_errors(documents)
         self._read_document = read
         self._is_closed = False
         self._retrieved = 0
@@ -182,7 +182,7 @@ class EmbeddedCursor(_Results):
         if self._is_empty:
             return iter(())
         if not self._command.get("tailable"):
-            return raising(call(self._read, self.session, self._command))
+            return convert_errors(call(self._read, self.session, self._command))
         client = self.collection.database.client
         namespace = MongoNamespace(self.collection.database.name, self.collection.name)
         wait_s = self._await_s if self._command.get("awaitData") else 0.0
@@ -233,7 +233,7 @@ class EmbeddedCursor(_Results):
 
     def sort(self, key_or_list: Any, direction: int | str | None = None) -> EmbeddedCursor:
         """Order by a field, or by a list or a mapping of fields and directions."""
-        return self._set("sort", directed_document(key_or_list, direction))
+        return self._set("sort", index_document(key_or_list, direction))
 
     def skip(self, skip: int) -> EmbeddedCursor:
         """Leave out the first documents."""
@@ -307,30 +307,30 @@ class EmbeddedCursor(_Results):
 
     def distinct(self, key: str) -> list[Any]:
         """The distinct values of a field in the matching documents."""
-        found: list[Any] = self.collection.distinct(
+        values: list[Any] = self.collection.distinct(
             key,
             self._command.get("filter"),
             session=self.session,
             collation=self._command.get("collation"),
         )
-        return found
+        return values
 
     def explain(self) -> Document:
         """The plan of the query: the `winningPlan` of its `queryPlanner`."""
         of = self.collection
         find = {"find": of.name, **self._command}
-        found: Document = of.database.command(
+        reply: Document = of.database.command(
             {"explain": find, "verbosity": "allPlansExecution"}, session=self.session
         )
-        return found
+        return reply
 
     def clone(self) -> EmbeddedCursor:
         """The same query, from its beginning."""
-        found = type(self)(self.collection, self._read, self._codec, session=self.session)
-        found._command = dict(self._command)
-        found._await_s = self._await_s
-        found._is_empty = self._is_empty
-        return found
+        cursor = type(self)(self.collection, self._read, self._codec, session=self.session)
+        cursor._command = dict(self._command)
+        cursor._await_s = self._await_s
+        cursor._is_empty = self._is_empty
+        return cursor
 
     __copy__ = clone
 
@@ -348,7 +348,7 @@ class EmbeddedCursor(_Results):
     def __getitem__(self, index: int | slice) -> Any:
         self._set("slice", None)
         if isinstance(index, slice):
-            return self._sliced(index)
+            return self._apply_slice(index)
         if not isinstance(index, int):
             raise TypeError(f"index {index!r} cannot be applied to Cursor instances")
         if index < 0:
@@ -360,7 +360,7 @@ class EmbeddedCursor(_Results):
             return document
         raise IndexError("no such item for Cursor instance")
 
-    def _sliced(self, index: slice) -> EmbeddedCursor:
+    def _apply_slice(self, index: slice) -> EmbeddedCursor:
         if index.step is not None:
             raise IndexError("Cursor instances do not support slice steps")
         start = index.start or 0

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 from bson.dbref import DBRef
 from pymongo.errors import CollectionInvalid, InvalidOperation
 
-from reactdb.dialects.mongodb.embedded.aggregating import aggregated
-from reactdb.dialects.mongodb.embedded.checking import check_mapping, collation_document
+from reactdb.dialects.mongodb.embedded.aggregate import run_pipeline
+from reactdb.dialects.mongodb.embedded.argument_checks import check_mapping, collation_document
+from reactdb.dialects.mongodb.embedded.change_stream import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.collection import EmbeddedCollection
-from reactdb.dialects.mongodb.embedded.commanding import command_document, run_command
+from reactdb.dialects.mongodb.embedded.command import command_document, run_command
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
-from reactdb.dialects.mongodb.embedded.observing import changes
-from reactdb.dialects.mongodb.embedded.optioned import Optioned
-from reactdb.dialects.mongodb.embedded.raising import call
-from reactdb.dialects.mongodb.embedded.spelling import check_database_spelling
+from reactdb.dialects.mongodb.embedded.errors import call
+from reactdb.dialects.mongodb.embedded.names import check_database_spelling
+from reactdb.dialects.mongodb.embedded.observable import changes
+from reactdb.dialects.mongodb.embedded.options import OptionHolder
 from reactdb.dialects.mongodb.embedded.statements import (
     Session,
-    alone,
+    outside_transaction,
     session_of,
     transaction_of,
 )
-from reactdb.dialects.mongodb.embedded.watching import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["EmbeddedDatabase"]
 
 
-class EmbeddedDatabase(Optioned):
+class EmbeddedDatabase(OptionHolder):
     """See the head of this file. Any thread.
 
     Attributes:
@@ -137,21 +137,23 @@ class EmbeddedDatabase(Optioned):
         Raises:
             CollectionInvalid: It exists already.
         """
-        found = EmbeddedCollection(self, name, codec_options, read_preference, write_concern, read_concern)
-        said = {key: value for key, value in options.items() if key not in _OF_DRIVER}
-        if "size" in said:
-            said["size"] = float(said["size"])
-        if "collation" in said:
-            said["collation"] = collation_document(said["collation"])
+        collection = EmbeddedCollection(
+            self, name, codec_options, read_preference, write_concern, read_concern
+        )
+        fields = {key: value for key, value in options.items() if key not in _OF_DRIVER}
+        if "size" in fields:
+            fields["size"] = float(fields["size"])
+        if "collation" in fields:
+            fields["collation"] = collation_document(fields["collation"])
         session = session_of(session, self.client)
         # PyMongo does not look in a transaction.
         if check_exists and (session is None or not session.in_transaction):
-            with alone(session, self.client, "listCollections"):
+            with outside_transaction(session, self.client, "listCollections"):
                 is_there = call(self.client.spaces.find, MongoNamespace(self.name, name)) is not None
             if is_there:
                 raise CollectionInvalid(f"collection {name} already exists")
-        self.command({"create": name, **said}, codec_options=found.codec_options, session=session)
-        return found
+        self.command({"create": name, **fields}, codec_options=collection.codec_options, session=session)
+        return collection
 
     def list_collections(
         self,
@@ -163,10 +165,10 @@ class EmbeddedDatabase(Optioned):
         """A document a collection: `name`, `type`, `options`, `info`, `idIndex`; with `nameOnly` the first two."""
         if filter is not None:
             options["filter"] = filter
-        found = self.command(
+        reply = self.command(
             {"listCollections": 1, "cursor": {}, **options}, session=session, comment=comment
         )
-        return EmbeddedCommandCursor(iter(found["cursor"]["firstBatch"]), dict)
+        return EmbeddedCommandCursor(iter(reply["cursor"]["firstBatch"]), dict)
 
     def list_collection_names(
         self,
@@ -260,14 +262,16 @@ class EmbeddedDatabase(Optioned):
         Raises:
             InvalidOperation: Its reply has no cursor. OperationFailure: As `command`.
         """
-        said = {"codec_options": codec_options, "session": session_of(session, self.client)}
-        answer = self.command(command, value, comment=comment, **said, **options)
+        common = {"codec_options": codec_options, "session": session_of(session, self.client)}
+        answer = self.command(command, value, comment=comment, **common, **options)
         if not answer.get("cursor"):
             raise InvalidOperation("Command does not return a cursor.")
         more = {} if max_await_time_ms is None else {"maxTimeMS": max_await_time_ms}
-        return EmbeddedCommandCursor(self._batched(answer["cursor"], {**said, **more}), _itself, session)
+        return EmbeddedCommandCursor(
+            self._read_batches(answer["cursor"], {**common, **more}), _itself, session
+        )
 
-    def _batched(self, cursor: Any, options: Mapping[str, Any]) -> Iterator[Any]:
+    def _read_batches(self, cursor: Any, options: Mapping[str, Any]) -> Iterator[Any]:
         """The documents of a server's cursor, batch by batch."""
         yield from cursor["firstBatch"]
         while cursor["id"]:
@@ -310,7 +314,7 @@ class EmbeddedDatabase(Optioned):
         session = session_of(session, self.client)
         comment = options.pop("comment", None)
         namespace = MongoNamespace(self.name)
-        documents = aggregated(self.client, namespace, self._codec, pipeline, session, options, comment)
+        documents = run_pipeline(self.client, namespace, self._codec, pipeline, session, options, comment)
         return EmbeddedCommandCursor(documents, self._codec.read, session)
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:

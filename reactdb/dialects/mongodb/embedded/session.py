@@ -25,7 +25,7 @@ from pymongo.errors import InvalidOperation, OperationFailure, PyMongoError
 
 from reactdb.dialects.mongodb.commands.concerns import check_level_of_transaction
 from reactdb.dialects.mongodb.commands.dispatch import UNSIGNED
-from reactdb.dialects.mongodb.embedded.raising import call
+from reactdb.dialects.mongodb.embedded.errors import call
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 
@@ -120,14 +120,14 @@ class EmbeddedSession:
                 aborted.
         """
         self.check()
-        found = self.transaction or self._ended
-        if found is None:
+        transaction = self.transaction or self._ended
+        if transaction is None:
             raise InvalidOperation("No transaction started")
         if self.transaction is None and not self._was_committed:
             raise InvalidOperation("Cannot call commitTransaction after calling abortTransaction")
-        self._end(found, was_committed=True)
+        self._end(transaction, was_committed=True)
         try:
-            call(found.commit)
+            call(transaction.commit)
         finally:
             self.advance()
 
@@ -140,9 +140,9 @@ class EmbeddedSession:
             if self._was_committed:
                 raise InvalidOperation("Cannot call abortTransaction after calling commitTransaction")
             raise InvalidOperation("Cannot call abortTransaction twice")
-        found = self.transaction
-        self._end(found, was_committed=False)
-        found.abort()
+        transaction = self.transaction
+        self._end(transaction, was_committed=False)
+        transaction.abort()
 
     def _end(self, transaction: Transaction, *, was_committed: bool) -> None:
         self.transaction = None
@@ -227,7 +227,7 @@ class EmbeddedSession:
             deployment = self.client.deployment
             # Before the first read, so that no read is newer.
             self._moment = deployment.operation_time()
-            self._snapshot = call(deployment.spaces_at, self._moment)
+            self._snapshot = call(deployment.namespaces_at, self._moment)
         return self._snapshot
 
     # -----------------------------------------------------------------------------------------------------------
@@ -240,16 +240,16 @@ class EmbeddedSession:
             InvalidOperation: The session has ended. OperationFailure: 72, transactions do not support the read concern.
         """
         self.check()
-        found = self.transaction
-        if found is None:
+        transaction = self.transaction
+        if transaction is None:
             self._ended = None
-        elif self._level is not None and found.state == "open":
+        elif self._level is not None and transaction.state == "open":
             try:
                 call(check_level_of_transaction, self._level)
             except OperationFailure:
-                found.abort()
+                transaction.abort()
                 raise
-        return found
+        return transaction
 
     def bind(self, end_session: bool = True) -> _BoundSession:
         """As a context manager: the default session of operations in the block.

@@ -20,12 +20,20 @@ from pymongo.errors import InvalidOperation, OperationFailure
 
 from reactdb.dialects.mongodb.commands.concerns import check_supported_level
 from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, check_transaction
-from reactdb.dialects.mongodb.embedded.raising import call
+from reactdb.dialects.mongodb.embedded.errors import call
 from reactdb.dialects.mongodb.embedded.session import BOUND, EmbeddedSession
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.transactions import Transaction
 
-__all__ = ["Session", "alone", "carried_out", "results", "session_of", "spaces_of", "transaction_of"]
+__all__ = [
+    "Session",
+    "outside_transaction",
+    "results",
+    "run_statement",
+    "session_of",
+    "spaces_of",
+    "transaction_of",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,7 +83,7 @@ def spaces_of(session: Session, client: Any, command: str) -> Namespaces:
     return session.snapshot()
 
 
-def carried_out(session: Session, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+def run_statement(session: Session, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
     """The function's result. As in MongoDB, any error of a statement ends its transaction.
 
     Raises:
@@ -98,10 +106,10 @@ def results(session: Session, documents: Iterator[T], most: int | None = None) -
     """
     if session is None:
         return documents
-    return _ending(session, documents, most or FIRST_BATCH)
+    return _check_transaction_goes_on(session, documents, most or FIRST_BATCH)
 
 
-def _ending(session: EmbeddedSession, documents: Iterator[T], most: int) -> Iterator[T]:
+def _check_transaction_goes_on(session: EmbeddedSession, documents: Iterator[T], most: int) -> Iterator[T]:
     transaction = session.transaction
     for place in count():
         if place >= most:
@@ -122,7 +130,7 @@ def _end(session: EmbeddedSession) -> None:
 
 
 @contextmanager
-def alone(session: Session, client: Any, command: str) -> Iterator[None]:
+def outside_transaction(session: Session, client: Any, command: str) -> Iterator[None]:
     """A block outside of sessions; over a socket it would be `command`.
 
     Raises:

@@ -1,6 +1,6 @@
 """Aggregation expressions: `compile_expression`, and a file for each group of operators.
 
-compiling                the compiler of expressions, and the register of operators
+compile                  the compiler of expressions, and the register of operators
 logic                    comparisons, truth, choices
 arithmetic               numbers
 arrays                   arrays, sets, and variables: $map, $filter, $reduce, $let
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from reactdb.dialects.mongodb.bson_order import TextKey
 from reactdb.dialects.mongodb.expressions import (
     arithmetic as _arithmetic,
 )
@@ -37,9 +38,8 @@ from reactdb.dialects.mongodb.expressions import (
 from reactdb.dialects.mongodb.expressions import (
     types as _types,
 )
-from reactdb.dialects.mongodb.expressions.compiling import OPERATORS, Evaluate, Scope, compiled
+from reactdb.dialects.mongodb.expressions.compile import OPERATORS, Evaluate, Scope, compile_value
 from reactdb.dialects.mongodb.expressions.logic import is_true
-from reactdb.dialects.mongodb.ordering import TextKey
 
 __all__ = ["OPERATORS", "Evaluate", "Scope", "compile_expression", "is_true"]
 
@@ -59,4 +59,4 @@ def compile_expression(spec: Any, variables: Iterable[str] = (), *, text: TextKe
     Raises:
         MongoError: It is no expression: 168 for an unknown operator, 17276 for an undefined variable, and others.
     """
-    return compiled(spec, Scope(frozenset(variables), text))
+    return compile_value(spec, Scope(frozenset(variables), text))

@@ -15,11 +15,12 @@ from typing import Any, Final
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
+from reactdb.dialects.mongodb.bson_order import type_name
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions.compiling import (
+from reactdb.dialects.mongodb.expressions.compile import (
     Evaluate,
     Scope,
-    compiled,
+    compile_value,
     function,
     is_nullish,
     syntax,
@@ -28,21 +29,20 @@ from reactdb.dialects.mongodb.numeric import (
     DECIMAL,
     INT64_MAX,
     INT64_MIN,
-    added,
+    add_numbers,
     as_decimal,
     as_float,
     decimal128,
     decimal_of,
-    divided,
+    divide_numbers,
     integer,
     is_number,
-    multiplied,
+    multiply_numbers,
     rank,
     remainder,
-    subtracted,
+    subtract_numbers,
     whole,
 )
-from reactdb.dialects.mongodb.ordering import type_name
 from reactdb.dialects.mongodb.times import from_milliseconds, is_date
 from reactdb.dialects.mongodb.values import ms_of_date
 
@@ -62,7 +62,7 @@ def add(*values: Any) -> Any:
     date = None
     for value in values:
         if is_number(value):
-            total = added(total, value)
+            total = add_numbers(total, value)
         elif is_nullish(value):
             return None
         elif is_date(value):
@@ -94,7 +94,7 @@ def subtract(left: Any, right: Any) -> Any:
     if is_nullish(left) or is_nullish(right):
         return None
     if is_number(left) and is_number(right):
-        return subtracted(left, right)
+        return subtract_numbers(left, right)
     if is_date(left):
         if is_date(right):
             return integer(ms_of_date(left) - ms_of_date(right), 1)
@@ -109,7 +109,7 @@ def multiply(*values: Any) -> Any:
     product: Any = 1
     for value in values:
         if is_number(value):
-            product = multiplied(product, value)
+            product = multiply_numbers(product, value)
         elif is_nullish(value):
             return None
         else:
@@ -123,7 +123,7 @@ def divide(left: Any, right: Any) -> Any:
     if is_number(left) and is_number(right):
         if as_decimal(right) == 0:
             raise MongoError(2, "can't $divide by zero")
-        return divided(left, right)
+        return divide_numbers(left, right)
     if is_nullish(left) or is_nullish(right):
         return None
     raise MongoError(14, f"$divide only supports numeric types, not {type_name(left)} and {type_name(right)}")
@@ -217,7 +217,7 @@ def _sigmoid(value: float) -> float:
 
 @syntax("$sigmoid")
 def _compile_sigmoid(spec: Any, scope: Scope) -> Evaluate:
-    part = compiled(spec, scope)
+    part = compile_value(spec, scope)
 
     def evaluate(document: Any, variables: dict[str, Any]) -> Any:
         value = part(document, variables)
@@ -309,7 +309,7 @@ def power(base: Any, exponent: Any) -> Any:
         raise MongoError(28764, "$pow cannot take a base of 0 and a negative exponent")
     kind = max(rank(base), rank(exponent))
     if kind == _DECIMAL:
-        return decimal128(_padded(DECIMAL.power(as_decimal(base), as_decimal(exponent))))
+        return decimal128(_pad(DECIMAL.power(as_decimal(base), as_decimal(exponent))))
     if kind != _DOUBLE and base in (1, -1):
         return integer(int(base) ** (int(exponent) % 2), kind)
     if kind == _DOUBLE or exponent < 0:
@@ -319,7 +319,7 @@ def power(base: Any, exponent: Any) -> Any:
     return integer(int(base) ** int(exponent), kind)
 
 
-def _padded(value: Decimal) -> Decimal:
+def _pad(value: Decimal) -> Decimal:
     """A power has all 34 digits."""
     if not value.is_finite() or not value:
         return value
@@ -356,10 +356,10 @@ def _rounds(name: str, rounding: str) -> None:
             raise MongoError(51082, f"{name} takes a whole number of places")
         if not -20 <= places <= 100:
             raise MongoError(51083, f"{name} rounds to -20 up to 100 places, not {places}")
-        return _rounded(value, places, rounding)
+        return _round(value, places, rounding)
 
 
-def _rounded(value: Any, places: int, rounding: str) -> Any:
+def _round(value: Any, places: int, rounding: str) -> Any:
     kind = rank(value)
     if kind < _DOUBLE:
         if places >= 0:

@@ -10,24 +10,24 @@ from itertools import islice
 from typing import Any
 
 from reactdb.budget import spend, spend_value
+from reactdb.dialects.mongodb.bson_order import MISSING, type_name
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions.compiling import (
+from reactdb.dialects.mongodb.expressions.compile import (
     Evaluate,
     NamedArguments,
     Scope,
     argument,
     arguments,
-    compiled,
+    check_named_parts,
+    compile_value,
     constant_of,
     function,
     is_nullish,
-    named_parts,
     syntax,
     variable_name,
 )
 from reactdb.dialects.mongodb.expressions.logic import is_true
 from reactdb.dialects.mongodb.numeric import INT32_MAX, INT32_MIN, is_number, whole
-from reactdb.dialects.mongodb.ordering import MISSING, type_name
 from reactdb.dialects.mongodb.paths import split, value_at
 
 __all__: list[str] = []
@@ -103,7 +103,7 @@ def size(array: Any) -> int:
 
 
 @function("$reverseArray", 1)
-def reversed_array(array: Any) -> Any:
+def reverse_array(array: Any) -> Any:
     """The elements from the last to the first."""
     if is_nullish(array):
         return None
@@ -171,7 +171,7 @@ _ZIP = NamedArguments(34460, 34464, {"inputs": 34465}, ("useLongestLength", "def
 
 @syntax("$zip")
 def _zip(spec: Any, scope: Scope) -> Evaluate:
-    parts = named_parts("$zip", spec, _ZIP)
+    parts = check_named_parts("$zip", spec, _ZIP)
     longest = parts.get("useLongestLength", False)
     if not isinstance(longest, bool):
         raise MongoError(34463, "$zip takes a bool as useLongestLength")
@@ -183,10 +183,10 @@ def _zip(spec: Any, scope: Scope) -> Evaluate:
     if "defaults" in parts:
         if not isinstance(parts["defaults"], list | tuple):
             raise MongoError(34462, "$zip takes an array of defaults")
-        fillers = [compiled(part, scope) for part in parts["defaults"]]
+        fillers = [compile_value(part, scope) for part in parts["defaults"]]
     if fillers is not None and not longest:
         raise MongoError(34466, "$zip's defaults are used only with useLongestLength: true")
-    inputs = [compiled(part, scope) for part in parts["inputs"]]
+    inputs = [compile_value(part, scope) for part in parts["inputs"]]
     if fillers is not None and len(fillers) != len(inputs):
         raise MongoError(34467, "$zip takes one default for each input")
 
@@ -282,8 +282,8 @@ _SORT_ARRAY = NamedArguments(2942500, 2942501, {"input": 2942502, "sortBy": 2942
 
 @syntax("$sortArray")
 def _sort_array(spec: Any, scope: Scope) -> Evaluate:
-    parts = named_parts("$sortArray", spec, _SORT_ARRAY)
-    source = compiled(parts["input"], scope)
+    parts = check_named_parts("$sortArray", spec, _SORT_ARRAY)
+    source = compile_value(parts["input"], scope)
     put_in_order = _sorter(parts["sortBy"], scope)
 
     def evaluate(document: Any, variables: Variables) -> Any:
@@ -343,8 +343,8 @@ def _ends(name: str, *, of_order: bool, from_end: bool) -> None:
 
     @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
-        parts = named_parts(name, spec, names)
-        source, count = compiled(parts["input"], scope), compiled(parts["n"], scope)
+        parts = check_named_parts(name, spec, names)
+        source, count = compile_value(parts["input"], scope), compile_value(parts["n"], scope)
         identity = scope.identity()
 
         def evaluate(document: Any, variables: Variables) -> Any:
@@ -388,9 +388,9 @@ Elements = Callable[[Any, Variables], "Iterator[tuple[Any, Any]] | None"]
 def _each(name: str, code: int, parts: Mapping[str, Any], inside: str, scope: Scope) -> Elements:
     """A function that walks over an operator's input lazily: it yields each element with the value of the expression `inside` for
     it; None if the input is null or missing. `code`: the error for other types."""
-    source = compiled(parts["input"], scope)
+    source = compile_value(parts["input"], scope)
     element, index = _variable(parts, "as", "this"), _variable(parts, "arrayIndexAs", "IDX")
-    expression = compiled(parts[inside], scope.with_names((element, index)))
+    expression = compile_value(parts[inside], scope.with_names((element, index)))
 
     def walk(document: Any, variables: Variables) -> Iterator[tuple[Any, Any]] | None:
         array = source(document, variables)
@@ -419,7 +419,7 @@ _MAP = NamedArguments(16878, 16879, {"input": 16880, "in": 16882}, ("as", "array
 
 @syntax("$map")
 def _map(spec: Any, scope: Scope) -> Evaluate:
-    walk = _each("$map", 16883, named_parts("$map", spec, _MAP), "in", scope)
+    walk = _each("$map", 16883, check_named_parts("$map", spec, _MAP), "in", scope)
 
     def evaluate(document: Any, variables: Variables) -> Any:
         walked = walk(document, variables)
@@ -433,9 +433,9 @@ _FILTER = NamedArguments(28646, 28647, {"input": 28648, "cond": 28650}, ("as", "
 
 @syntax("$filter")
 def _filter(spec: Any, scope: Scope) -> Evaluate:
-    parts = named_parts("$filter", spec, _FILTER)
+    parts = check_named_parts("$filter", spec, _FILTER)
     walk = _each("$filter", 28651, parts, "cond", scope)
-    limit = compiled(parts.get("limit"), scope)
+    limit = compile_value(parts.get("limit"), scope)
 
     def evaluate(document: Any, variables: Variables) -> Any:
         walked = walk(document, variables)
@@ -466,11 +466,11 @@ _REDUCE = NamedArguments(
 
 @syntax("$reduce")
 def _reduce(spec: Any, scope: Scope) -> Evaluate:
-    parts = named_parts("$reduce", spec, _REDUCE)
-    source, start = compiled(parts["input"], scope), compiled(parts["initialValue"], scope)
+    parts = check_named_parts("$reduce", spec, _REDUCE)
+    source, start = compile_value(parts["input"], scope), compile_value(parts["initialValue"], scope)
     element, total = _variable(parts, "as", "this"), _variable(parts, "valueAs", "value")
     index = _variable(parts, "arrayIndexAs", "IDX")
-    step = compiled(parts["in"], scope.with_names((element, total, index)))
+    step = compile_value(parts["in"], scope.with_names((element, total, index)))
 
     def evaluate(document: Any, variables: Variables) -> Any:
         array = source(document, variables)
@@ -494,14 +494,14 @@ _LET = NamedArguments(16874, 16875, {"vars": 16876, "in": 16877})
 
 @syntax("$let")
 def _let(spec: Any, scope: Scope) -> Evaluate:
-    parts = named_parts("$let", spec, _LET)
+    parts = check_named_parts("$let", spec, _LET)
     if not isinstance(parts["vars"], Mapping):
         raise MongoError(10065, "$let takes an object of variables")
     defined = [
-        (variable_name(name, may_be_current=True), compiled(value, scope))
+        (variable_name(name, may_be_current=True), compile_value(value, scope))
         for name, value in parts["vars"].items()
     ]
-    inside = compiled(parts["in"], scope.with_names(name for name, _ in defined))
+    inside = compile_value(parts["in"], scope.with_names(name for name, _ in defined))
 
     def evaluate(document: Any, variables: Variables) -> Any:
         inner = dict(variables)
@@ -520,11 +520,11 @@ def _let(spec: Any, scope: Scope) -> Evaluate:
 
 def _distinct(values: Any, scope: Scope) -> dict[Any, Any]:
     identity = scope.identity()
-    found: dict[Any, Any] = {}
+    elements: dict[Any, Any] = {}
     spend_value(values)
     for value in values:
-        found.setdefault(identity(value), value)
-    return found
+        elements.setdefault(identity(value), value)
+    return elements
 
 
 def _sets(name: str, least: int, most: int | None, work: Callable[[Scope, list[Any]], Any]) -> None:
@@ -534,7 +534,7 @@ def _sets(name: str, least: int, most: int | None, work: Callable[[Scope, list[A
         return lambda document, variables: work(scope, [part(document, variables) for part in parts])
 
 
-def _checked_array(name: str, value: Any, code: int) -> list[Any]:
+def _check_array(name: str, value: Any, code: int) -> list[Any]:
     if not isinstance(value, list):
         raise MongoError(code, f"{name} takes arrays, not {type_name(value)}")
     return value
@@ -545,14 +545,14 @@ def _set_union(scope: Scope, arrays: list[Any]) -> Any:
     for array in arrays:
         if is_nullish(array):
             return None
-        elements += _checked_array("$setUnion", array, 17043)
+        elements += _check_array("$setUnion", array, 17043)
     return list(_distinct(elements, scope).values())
 
 
 def _set_intersection(scope: Scope, arrays: list[Any]) -> Any:
     if any(is_nullish(array) for array in arrays):
         return None
-    sets = [_distinct(_checked_array("$setIntersection", array, 17047), scope) for array in arrays]
+    sets = [_distinct(_check_array("$setIntersection", array, 17047), scope) for array in arrays]
     if not sets:
         return []
     return [value for key, value in sets[0].items() if all(key in other for other in sets[1:])]
@@ -561,19 +561,19 @@ def _set_intersection(scope: Scope, arrays: list[Any]) -> Any:
 def _set_difference(scope: Scope, arrays: list[Any]) -> Any:
     if any(is_nullish(array) for array in arrays):
         return None
-    left = _distinct(_checked_array("$setDifference", arrays[0], 17048), scope)
-    right = _distinct(_checked_array("$setDifference", arrays[1], 17049), scope)
+    left = _distinct(_check_array("$setDifference", arrays[0], 17048), scope)
+    right = _distinct(_check_array("$setDifference", arrays[1], 17049), scope)
     return [value for key, value in left.items() if key not in right]
 
 
 def _set_is_subset(scope: Scope, arrays: list[Any]) -> bool:
-    left = _distinct(_checked_array("$setIsSubset", arrays[0], 17046), scope)
-    right = _distinct(_checked_array("$setIsSubset", arrays[1], 17042), scope)
+    left = _distinct(_check_array("$setIsSubset", arrays[0], 17046), scope)
+    right = _distinct(_check_array("$setIsSubset", arrays[1], 17042), scope)
     return all(key in right for key in left)
 
 
 def _set_equals(scope: Scope, arrays: list[Any]) -> bool:
-    sets = [set(_distinct(_checked_array("$setEquals", array, 17044), scope)) for array in arrays]
+    sets = [set(_distinct(_check_array("$setEquals", array, 17044), scope)) for array in arrays]
     return all(one == sets[0] for one in sets)
 
 
@@ -590,22 +590,22 @@ def _compile_set_equals(spec: Any, scope: Scope) -> Evaluate:
     parts = arguments("$setEquals", spec, scope)
     for part in parts:
         if constant_of(part) is not MISSING:
-            _checked_array("$setEquals", constant_of(part), 5887502)
+            _check_array("$setEquals", constant_of(part), 5887502)
     return lambda document, variables: _set_equals(scope, [part(document, variables) for part in parts])
 
 
-def _quantified(name: str, code: int, holds: Callable[[Any], bool]) -> None:
+def _register_quantifier(name: str, code: int, holds: Callable[[Any], bool]) -> None:
     @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
         part = argument(name, spec, scope)
 
         def evaluate(document: Any, variables: Variables) -> bool:
-            array = _checked_array(name, part(document, variables), code)
+            array = _check_array(name, part(document, variables), code)
             spend_value(array)
             return holds(is_true(element) for element in array)
 
         return evaluate
 
 
-_quantified("$allElementsTrue", 17040, all)
-_quantified("$anyElementTrue", 17041, any)
+_register_quantifier("$allElementsTrue", 17040, all)
+_register_quantifier("$anyElementTrue", 17041, any)

@@ -20,8 +20,9 @@ from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 
+from reactdb.dialects.mongodb.bson_order import is_text, type_name
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions.dates import date_text, parsed_date
+from reactdb.dialects.mongodb.expressions.dates import date_text, parse_date
 from reactdb.dialects.mongodb.expressions.logic import is_true
 from reactdb.dialects.mongodb.expressions.number_text import number_text
 from reactdb.dialects.mongodb.numeric import (
@@ -35,7 +36,6 @@ from reactdb.dialects.mongodb.numeric import (
     decimal_of,
     is_number,
 )
-from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.times import from_milliseconds, has_time, is_date, time_of
 from reactdb.dialects.mongodb.values import ms_of_date
 
@@ -48,7 +48,7 @@ def _impossible(value: Any, target: str) -> MongoError:
     )
 
 
-def _failed(value: Any, target: str, reason: str) -> MongoError:
+def _failure(value: Any, target: str, reason: str) -> MongoError:
     return MongoError(
         241, f"Failed to convert '{value}' to {target} in $convert with no onError value: {reason}"
     )
@@ -68,20 +68,20 @@ def _whole_number(value: Any, target: str, least: int, most: int) -> int:
         return int(value)
     if is_text(value):
         if not _WHOLE_TEXT.match(value):
-            raise _failed(value, target, "it does not write a whole number")
+            raise _failure(value, target, "it does not write a whole number")
         digits = value.lstrip("+-").lstrip("0")
         if len(digits) > 19:
-            raise _failed(value[:40], target, "it does not fit")
+            raise _failure(value[:40], target, "it does not fit")
         number = int(digits or "0") * (-1 if value.startswith("-") else 1)
     elif is_number(value):
         decimal = decimal_of(value) if isinstance(value, Decimal128) else Decimal(value)
         if not decimal.is_finite():
-            raise _failed(value, target, "it is not finite")
+            raise _failure(value, target, "it is not finite")
         number = int(decimal.to_integral_value(ROUND_DOWN))
     else:
         raise _impossible(value, target)
     if not least <= number <= most:
-        raise _failed(value, target, "it does not fit")
+        raise _failure(value, target, "it does not fit")
     return number
 
 
@@ -103,14 +103,14 @@ def _to_double(value: Any) -> float:
     if is_number(value):
         number = as_float(value)
         if math.isinf(number) and isinstance(value, Decimal128) and decimal_of(value).is_finite():
-            raise _failed(value, "double", "it does not fit")
+            raise _failure(value, "double", "it does not fit")
         return number
     if is_text(value):
         if not _NUMBER_TEXT.match(value):
-            raise _failed(value, "double", "it does not write a number")
+            raise _failure(value, "double", "it does not write a number")
         number = float(value)
         if math.isinf(number) and "n" not in value.lower():
-            raise _failed(value, "double", "it does not fit")
+            raise _failure(value, "double", "it does not fit")
         return number
     raise _impossible(value, "double")
 
@@ -124,11 +124,11 @@ def _to_decimal(value: Any) -> Decimal128:
         return value if isinstance(value, Decimal128) else decimal128(as_decimal(value))
     if is_text(value):
         if not _NUMBER_TEXT.match(value):
-            raise _failed(value, "decimal", "it does not write a number")
+            raise _failure(value, "decimal", "it does not write a number")
         try:
             return decimal128(Decimal(value))
         except InvalidOperation:
-            raise _failed(value, "decimal", "it does not write a number") from None
+            raise _failure(value, "decimal", "it does not write a number") from None
     raise _impossible(value, "decimal")
 
 
@@ -153,12 +153,12 @@ def _to_date(value: Any) -> Any:
     if has_time(value):
         return value if is_date(value) else from_milliseconds(time_of(value))
     if is_text(value):
-        return parsed_date(value)
+        return parse_date(value)
     is_int32 = isinstance(value, int) and not isinstance(value, Int64) and INT32_MIN <= value <= INT32_MAX
     if is_number(value) and not is_int32:
         decimal = decimal_of(value) if isinstance(value, Decimal128) else Decimal(value)
         if not decimal.is_finite() or not INT64_MIN <= decimal <= INT64_MAX:
-            raise _failed(value, "date", "it does not fit")
+            raise _failure(value, "date", "it does not fit")
         return from_milliseconds(int(decimal.to_integral_value(ROUND_DOWN)))
     raise _impossible(value, "date")
 
@@ -168,7 +168,7 @@ def _to_object_id(value: Any) -> ObjectId:
         return value
     if is_text(value):
         if not re.fullmatch("[0-9a-fA-F]{24}", value):
-            raise _failed(value, "objectId", "it does not have 24 hexadecimal digits")
+            raise _failure(value, "objectId", "it does not have 24 hexadecimal digits")
         return ObjectId(value)
     raise _impossible(value, "objectId")
 
@@ -211,7 +211,7 @@ def to_binary(value: Any, pattern: Any, subtype: int, byte_order: str = "little"
     """
     if isinstance(value, bytes):
         if getattr(value, "subtype", 0) != subtype:
-            raise _failed(value, "binData", "it has another subtype")
+            raise _failure(value, "binData", "it has another subtype")
         return value
     kind = type_name(value)
     if kind in _WIDTHS:
@@ -221,11 +221,11 @@ def to_binary(value: Any, pattern: Any, subtype: int, byte_order: str = "little"
         raise _impossible(value, "binData")
     _check_format(pattern)
     if (pattern == "uuid") != (subtype == 4) or pattern == "auto":
-        raise _failed(value, "binData", f"the format '{pattern}' does not make subtype {subtype}")
+        raise _failure(value, "binData", f"the format '{pattern}' does not make subtype {subtype}")
     try:
         return _binary(_bytes_of(value, pattern), subtype)
     except (ValueError, binascii.Error):
-        raise _failed(value, "binData", f"it is not in the format '{pattern}'") from None
+        raise _failure(value, "binData", f"it is not in the format '{pattern}'") from None
 
 
 def _check_format(pattern: Any) -> None:
@@ -265,7 +265,7 @@ def binary_text(value: bytes, pattern: Any) -> str:
         pattern = "uuid" if subtype == 4 else "base64"
     if pattern == "uuid":
         if subtype != 4 or len(value) != 16:
-            raise _failed(value, "string", "it is no UUID")
+            raise _failure(value, "string", "it is no UUID")
         return str(UUID(bytes=bytes(value)))
     if pattern == "hex":
         return bytes(value).hex().upper()
@@ -276,7 +276,7 @@ def binary_text(value: bytes, pattern: Any) -> str:
     try:
         return bytes(value).decode()
     except UnicodeDecodeError:
-        raise _failed(value, "string", "it is not UTF-8") from None
+        raise _failure(value, "string", "it is not UTF-8") from None
 
 
 def binary_number(value: bytes, target: str, byte_order: str = "little") -> Any:
@@ -284,7 +284,7 @@ def binary_number(value: bytes, target: str, byte_order: str = "little") -> Any:
     order = "<" if byte_order == "little" else ">"
     codes = {4: "f", 8: "d"} if target == "double" else {1: "b", 2: "h", 4: "i", 8: "q"}
     if len(value) not in codes or (target == "int" and len(value) == 8):
-        raise _failed(value, target, "it has another number of bytes")
+        raise _failure(value, target, "it has another number of bytes")
     (number,) = struct.unpack(order + codes[len(value)], bytes(value))
     return Int64(number) if target == "long" else number
 

@@ -16,24 +16,24 @@ from typing import Any, Final
 from bson.datetime_ms import DatetimeMS
 from bson.int64 import Int64
 
+from reactdb.dialects.mongodb.bson_order import is_text, type_name
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions.compiling import (
+from reactdb.dialects.mongodb.expressions.compile import (
     Evaluate,
     NamedArguments,
     Scope,
     arguments,
-    compiled,
+    check_named_parts,
+    compile_value,
     is_nullish,
-    named_parts,
     syntax,
 )
 from reactdb.dialects.mongodb.numeric import INT64_MIN, integer, whole
-from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.times import EPOCH, from_milliseconds, has_time, time_of
 from reactdb.dialects.mongodb.values import ms_of_date
 from reactdb.dialects.mongodb.zones import MILLISECOND, Zone, days_of, local_milliseconds, zone_of
 
-__all__ = ["UNIT_MS", "date_text", "is_unit", "moved_date", "parsed_date"]
+__all__ = ["UNIT_MS", "date_text", "is_unit", "move_date", "parse_date"]
 
 Variables = dict[str, Any]
 _UTC: Final = zone_of("UTC")
@@ -43,10 +43,10 @@ def _utc(value: Any, code: int = 2) -> datetime:
     """A date as a `datetime`, for computing with it."""
     if not has_time(value):
         raise MongoError(16006, f"can't convert from BSON type {type_name(value)} to Date")
-    found = from_milliseconds(time_of(value))
-    if isinstance(found, DatetimeMS):
+    date = from_milliseconds(time_of(value))
+    if isinstance(date, DatetimeMS):
         raise MongoError(code, "this operator supports only dates of the years 1 to 9999")
-    return found
+    return date
 
 
 # The calendar repeats itself after 400 years.
@@ -98,13 +98,13 @@ def _date_and_zone(name: str, spec: Any, scope: Scope) -> tuple[Evaluate, Evalua
                 raise MongoError(40535, f"{name} has no argument '{given}'")
         if "date" not in spec:
             raise MongoError(40539, f"{name} needs the argument 'date'")
-        zone = compiled(spec["timezone"], scope) if "timezone" in spec else None
-        return compiled(spec["date"], scope), zone
+        zone = compile_value(spec["timezone"], scope) if "timezone" in spec else None
+        return compile_value(spec["date"], scope), zone
     if isinstance(spec, list | tuple):
         if len(spec) != 1:
             raise MongoError(40536, f"{name} takes one argument, not {len(spec)}")
         spec = spec[0]
-    return compiled(spec, scope), None
+    return compile_value(spec, scope), None
 
 
 def _part(name: str, read: Callable[[datetime], int]) -> None:
@@ -142,8 +142,8 @@ def _zone_in(parts: Mapping[str, Evaluate], document: Any, variables: Variables)
     return None if is_nullish(value) else zone_of(value)
 
 
-def _compiled_parts(name: str, spec: Any, names: NamedArguments, scope: Scope) -> dict[str, Evaluate]:
-    return {key: compiled(value, scope) for key, value in named_parts(name, spec, names).items()}
+def _compile_parts(name: str, spec: Any, names: NamedArguments, scope: Scope) -> dict[str, Evaluate]:
+    return {key: compile_value(value, scope) for key, value in check_named_parts(name, spec, names).items()}
 
 
 _TO_PARTS = NamedArguments(40524, 40520, {"date": 40522}, ("timezone", "iso8601"))
@@ -151,7 +151,7 @@ _TO_PARTS = NamedArguments(40524, 40520, {"date": 40522}, ("timezone", "iso8601"
 
 @syntax("$dateToParts")
 def _date_to_parts(spec: Any, scope: Scope) -> Evaluate:
-    parts = _compiled_parts("$dateToParts", spec, _TO_PARTS, scope)
+    parts = _compile_parts("$dateToParts", spec, _TO_PARTS, scope)
 
     def evaluate(document: Any, variables: Variables) -> Any:
         value = parts["date"](document, variables)
@@ -164,16 +164,16 @@ def _date_to_parts(spec: Any, scope: Scope) -> Evaluate:
         time, years = _local(value, zone)
         if iso:
             year, week, day = time.isocalendar()
-            found = {"isoWeekYear": year + years, "isoWeek": week, "isoDayOfWeek": day}
+            fields = {"isoWeekYear": year + years, "isoWeek": week, "isoDayOfWeek": day}
         else:
-            found = {"year": time.year + years, "month": time.month, "day": time.day}
-        found |= {
+            fields = {"year": time.year + years, "month": time.month, "day": time.day}
+        fields |= {
             "hour": time.hour,
             "minute": time.minute,
             "second": time.second,
             "millisecond": time.microsecond // 1000,
         }
-        return found
+        return fields
 
     return evaluate
 
@@ -188,7 +188,7 @@ _FROM_PARTS = NamedArguments(40519, 40518, {}, (*_CALENDAR, *_ISO, *_CLOCK, "tim
 
 @syntax("$dateFromParts")
 def _date_from_parts(spec: Any, scope: Scope) -> Evaluate:
-    parts = _compiled_parts("$dateFromParts", spec, _FROM_PARTS, scope)
+    parts = _compile_parts("$dateFromParts", spec, _FROM_PARTS, scope)
     is_iso = "isoWeekYear" in parts
     if any(name in parts for name in _CALENDAR) and any(name in parts for name in _ISO):
         code = 40489 if is_iso or "year" in parts else 40525
@@ -320,7 +320,7 @@ def _check_format(pattern: Any, known: Any, code_type: int, code: int) -> str:
 
 @syntax("$dateToString")
 def _date_to_string(spec: Any, scope: Scope) -> Evaluate:
-    parts = _compiled_parts("$dateToString", spec, _TO_STRING, scope)
+    parts = _compile_parts("$dateToString", spec, _TO_STRING, scope)
 
     def evaluate(document: Any, variables: Variables) -> Any:
         value = parts["date"](document, variables)
@@ -397,20 +397,20 @@ def _reader(pattern: str) -> re.Pattern[str]:
         raise MongoError(241, f"a format names each part once: '{pattern}'") from None
 
 
-def parsed_date(text: str, zone: Zone | None = None, pattern: str | None = None) -> datetime | DatetimeMS:
+def parse_date(text: str, zone: Zone | None = None, pattern: str | None = None) -> datetime | DatetimeMS:
     """The date in a text.
 
     Raises:
         MongoError: It has no date, or has a zone in addition to the given one (241).
     """
-    found = (
+    match = (
         _reader(pattern).match(text)
         if pattern is not None
         else _ISO_TEXT.match(text.strip()) or _WRITTEN_TEXT.match(text.strip())
     )
-    if found is None:
+    if match is None:
         raise MongoError(241, f"Error parsing date string '{text}'")
-    parts = {name: value for name, value in found.groupdict().items() if value is not None}
+    parts = {name: value for name, value in match.groupdict().items() if value is not None}
     written = parts.pop("zone", None)
     minutes = parts.pop("minutes", None)
     if (written or minutes) and zone is not None and zone is not _UTC:
@@ -450,7 +450,7 @@ def _days_written(parts: dict[str, str]) -> int:
 
 @syntax("$dateFromString")
 def _date_from_string(spec: Any, scope: Scope) -> Evaluate:
-    parts = _compiled_parts("$dateFromString", spec, _FROM_STRING, scope)
+    parts = _compile_parts("$dateFromString", spec, _FROM_STRING, scope)
 
     def evaluate(document: Any, variables: Variables) -> Any:
         text = parts["dateString"](document, variables)
@@ -467,7 +467,7 @@ def _date_from_string(spec: Any, scope: Scope) -> Evaluate:
                 raise MongoError(
                     241, f"$dateFromString requires that 'dateString' be a string, found: {type_name(text)}"
                 )
-            return parsed_date(text, zone if "timezone" in parts else None, pattern)
+            return parse_date(text, zone if "timezone" in parts else None, pattern)
         except MongoError as error:
             if "onError" in parts and error.code == 241:
                 return parts["onError"](document, variables)
@@ -511,7 +511,7 @@ def _adds(name: str, sign: int) -> None:
 
     @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
-        parts = _compiled_parts(name, spec, names, scope)
+        parts = _compile_parts(name, spec, names, scope)
 
         def evaluate(document: Any, variables: Variables) -> Any:
             start, unit, amount = (parts[key](document, variables) for key in ("startDate", "unit", "amount"))
@@ -528,21 +528,21 @@ def _adds(name: str, sign: int) -> None:
                 raise MongoError(5166405, f"{name} takes a whole number as amount")
             if sign < 0 and count == INT64_MIN:
                 raise MongoError(6045000, f"{name} cannot take back so large an amount")
-            return _moved(name, start, unit, sign * count, zone)
+            return _move(name, start, unit, sign * count, zone)
 
         return evaluate
 
 
-def moved_date(name: str, start: Any, unit: str, amount: int) -> datetime | DatetimeMS:
+def move_date(name: str, start: Any, unit: str, amount: int) -> datetime | DatetimeMS:
     """The date `amount` units after another (before it for a negative amount), by the calendar of UTC.
 
     Raises:
         MongoError: The date is out of range (5166406, 5976500, or 2 beyond the years 1 to 9999); `name` is the operator.
     """
-    return _moved(name, start, unit, amount, _UTC)
+    return _move(name, start, unit, amount, _UTC)
 
 
-def _moved(name: str, start: Any, unit: str, amount: int, zone: Zone) -> datetime | DatetimeMS:
+def _move(name: str, start: Any, unit: str, amount: int, zone: Zone) -> datetime | DatetimeMS:
     if unit in UNIT_MS and (unit not in {"day", "week"} or zone is _UTC):
         return _in_range(name, time_of(start) + amount * UNIT_MS[unit])
     local = zone.local(_utc(start))
@@ -578,7 +578,7 @@ _DIFF = NamedArguments(
 
 @syntax("$dateDiff")
 def _date_diff(spec: Any, scope: Scope) -> Evaluate:
-    parts = _compiled_parts("$dateDiff", spec, _DIFF, scope)
+    parts = _compile_parts("$dateDiff", spec, _DIFF, scope)
 
     def evaluate(document: Any, variables: Variables) -> Any:
         start, end, unit = (parts[key](document, variables) for key in ("startDate", "endDate", "unit"))
@@ -630,7 +630,7 @@ _REFERENCE: Final = datetime(2000, 1, 1)
 
 @syntax("$dateTrunc")
 def _date_trunc(spec: Any, scope: Scope) -> Evaluate:
-    parts = _compiled_parts("$dateTrunc", spec, _TRUNC, scope)
+    parts = _compile_parts("$dateTrunc", spec, _TRUNC, scope)
 
     def evaluate(document: Any, variables: Variables) -> Any:
         value, unit = (parts[key](document, variables) for key in ("date", "unit"))
@@ -650,12 +650,12 @@ def _date_trunc(spec: Any, scope: Scope) -> Evaluate:
         if count <= 0:
             raise MongoError(5439018, "$dateTrunc takes a binSize above 0")
         first_day = _week_day("$dateTrunc", week) if unit == "week" else 0
-        return from_milliseconds(_truncated(_utc(value), unit, count, first_day, zone))
+        return from_milliseconds(_truncate(_utc(value), unit, count, first_day, zone))
 
     return evaluate
 
 
-def _truncated(utc: datetime, unit: str, size: int, first_day: int, zone: Zone) -> int:
+def _truncate(utc: datetime, unit: str, size: int, first_day: int, zone: Zone) -> int:
     if unit in {"millisecond", "second", "minute", "hour"}:
         # Changes of a zone's clocks do not affect these units; they are counted from the reference there.
         reference = zone.utc_milliseconds((_REFERENCE - EPOCH) // MILLISECOND)
@@ -684,14 +684,14 @@ def _timestamps(name: str, part: str) -> None:
         (value,) = arguments(name, spec, scope, 1, 1)
 
         def evaluate(document: Any, variables: Variables) -> Any:
-            found = value(document, variables)
-            if is_nullish(found):
+            timestamp = value(document, variables)
+            if is_nullish(timestamp):
                 return None
-            number = getattr(found, part, None)
-            if type_name(found) != "timestamp" or number is None:
+            number = getattr(timestamp, part, None)
+            if type_name(timestamp) != "timestamp" or number is None:
                 raise MongoError(
                     5687301 if part == "time" else 5687302,
-                    f"{name} takes a timestamp, not {type_name(found)}",
+                    f"{name} takes a timestamp, not {type_name(timestamp)}",
                 )
             return integer(number, 1)
 

@@ -14,17 +14,17 @@ from bson.decimal128 import Decimal128
 
 from reactdb.budget import spend_value
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions.compiling import (
+from reactdb.dialects.mongodb.expressions.compile import (
     Evaluate,
     NamedArguments,
     Scope,
     argument,
     arguments,
-    compiled,
+    check_named_parts,
+    compile_value,
     constant,
     constant_of,
     is_nullish,
-    named_parts,
     syntax,
 )
 from reactdb.dialects.mongodb.numeric import decimal_of
@@ -108,7 +108,7 @@ def _cond(spec: Any, scope: Scope) -> Evaluate:
         for name, code in (("if", 17080), ("then", 17081), ("else", 17082)):
             if name not in spec:
                 raise MongoError(code, f"$cond needs the argument '{name}'")
-        parts = [compiled(spec[name], scope) for name in ("if", "then", "else")]
+        parts = [compile_value(spec[name], scope) for name in ("if", "then", "else")]
     else:
         parts = arguments("$cond", spec, scope, 3, 3)
     test, then, otherwise = parts
@@ -150,10 +150,10 @@ def _switch(spec: Any, scope: Scope) -> Evaluate:
             if not isinstance(value, list | tuple):
                 raise MongoError(40061, "$switch takes an array of branches")
             for branch in value:
-                parts = named_parts("a branch of $switch", branch, _BRANCH)
-                branches.append((compiled(parts["case"], scope), compiled(parts["then"], scope)))
+                parts = check_named_parts("a branch of $switch", branch, _BRANCH)
+                branches.append((compile_value(parts["case"], scope), compile_value(parts["then"], scope)))
         elif name == "default":
-            default = compiled(value, scope)
+            default = compile_value(value, scope)
         else:
             raise MongoError(40067, f"$switch has no argument '{name}'")
     if not branches:

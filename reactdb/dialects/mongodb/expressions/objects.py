@@ -9,19 +9,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from reactdb.budget import spend_value
+from reactdb.dialects.mongodb.bson_order import MISSING, is_text, type_name
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions.compiling import (
+from reactdb.dialects.mongodb.expressions.compile import (
     Evaluate,
     NamedArguments,
     Scope,
-    compiled,
+    check_named_parts,
+    compile_value,
     constant_of,
     function,
     is_nullish,
-    named_parts,
     syntax,
 )
-from reactdb.dialects.mongodb.ordering import MISSING, is_text, type_name
 
 __all__: list[str] = []
 
@@ -108,11 +108,11 @@ _GET: Final = NamedArguments(3041701, 3041701, {"field": 3041702, "input": 30417
 @syntax("$getField")
 def _get_field(spec: Any, scope: Scope) -> Evaluate:
     if isinstance(spec, Mapping) and not any(name.startswith("$") for name in spec):
-        parts = named_parts("$getField", spec, _GET)
-        field_spec, source = parts["field"], compiled(parts["input"], scope)
+        parts = check_named_parts("$getField", spec, _GET)
+        field_spec, source = parts["field"], compile_value(parts["input"], scope)
     else:
-        field_spec, source = spec, compiled("$$CURRENT", scope)
-    field = compiled(field_spec, scope)
+        field_spec, source = spec, compile_value("$$CURRENT", scope)
+    field = compile_value(field_spec, scope)
     _check_constant_name(field, 3041704)
 
     def evaluate(document: Any, variables: Variables) -> Any:
@@ -142,7 +142,7 @@ _UNSET: Final = NamedArguments(4161100, 4161101, {"field": 4161102, "input": 416
 def _constant_field(name: str, spec: Any, scope: Scope) -> str:
     if is_text(spec) and spec.startswith("$"):
         raise MongoError(4161108, f"{name} takes a text as field, not a path: write {{$literal: '{spec}'}}")
-    field = constant_of(compiled(spec, scope))
+    field = constant_of(compile_value(spec, scope))
     if field is MISSING:
         raise MongoError(4161106, f"{name} takes a constant as field")
     if not is_text(field):
@@ -153,10 +153,10 @@ def _constant_field(name: str, spec: Any, scope: Scope) -> str:
 def _sets_field(name: str, names: NamedArguments) -> None:
     @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
-        parts = named_parts(name, spec, names)
+        parts = check_named_parts(name, spec, names)
         field = _constant_field(name, parts["field"], scope)
-        source = compiled(parts["input"], scope)
-        new = compiled(parts.get("value", "$$REMOVE"), scope)
+        source = compile_value(parts["input"], scope)
+        new = compile_value(parts.get("value", "$$REMOVE"), scope)
 
         def evaluate(document: Any, variables: Variables) -> Any:
             value = source(document, variables)

@@ -17,16 +17,17 @@ from typing import Any, Final
 from bson.regex import Regex
 from bson.timestamp import Timestamp
 
-from reactdb.budget import paced, spend_value
+from reactdb.budget import spend_per_element, spend_value
+from reactdb.dialects.mongodb.bson_order import is_text, type_name
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions.compiling import (
+from reactdb.dialects.mongodb.expressions.compile import (
     Evaluate,
     NamedArguments,
     Scope,
-    compiled,
+    check_named_parts,
+    compile_value,
     function,
     is_nullish,
-    named_parts,
     syntax,
 )
 from reactdb.dialects.mongodb.expressions.dates import date_text
@@ -40,11 +41,10 @@ from reactdb.dialects.mongodb.numeric import (
     is_number,
     whole,
 )
-from reactdb.dialects.mongodb.ordering import is_text, type_name
 from reactdb.dialects.mongodb.patterns import (
     BoundedPattern,
     UnreadablePattern,
-    compiled_pattern,
+    compile_pattern,
     option_letters,
 )
 from reactdb.dialects.mongodb.times import EPOCH, is_date
@@ -58,7 +58,7 @@ Variables = dict[str, Any]
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-def _coerced(value: Any) -> str:
+def _to_text(value: Any) -> str:
     """A value as a text: null is empty; numbers, dates and timestamps are written."""
     if is_text(value):
         spend_value(value)
@@ -100,19 +100,19 @@ _UPPER: Final = {ord(letter): letter.upper() for letter in "abcdefghijklmnopqrst
 @function("$toLower", 1)
 def lower(text: Any) -> str:
     """The text in small letters."""
-    return _coerced(text).translate(_LOWER)
+    return _to_text(text).translate(_LOWER)
 
 
 @function("$toUpper", 1)
 def upper(text: Any) -> str:
     """The text in capital letters."""
-    return _coerced(text).translate(_UPPER)
+    return _to_text(text).translate(_UPPER)
 
 
 @function("$strcasecmp", 2)
 def compare_without_case(left: Any, right: Any) -> int:
     """-1, 0 or 1: the order of two texts without regard to case."""
-    one, other = _coerced(left).translate(_UPPER), _coerced(right).translate(_UPPER)
+    one, other = _to_text(left).translate(_UPPER), _to_text(right).translate(_UPPER)
     return (one > other) - (one < other)
 
 
@@ -136,12 +136,12 @@ def length_in_bytes(text: Any) -> int:
 def _substring_of_bytes(name: str) -> None:
     @function(name, 3)
     def work(text: Any, start: Any, count: Any) -> str:
-        encoded = _coerced(text).encode()
+        encoded = _to_text(text).encode()
         if not is_number(start):
             raise MongoError(16034, f"{name} takes a number as start, not {type_name(start)}")
         if not is_number(count):
             raise MongoError(16035, f"{name} takes a number as length, not {type_name(count)}")
-        first, many = _cut(start), _cut(count)
+        first, many = _to_int64(start), _to_int64(count)
         if first < 0:
             raise MongoError(50752, f"{name} takes a start of at least 0, not {first}")
         if first < len(encoded) and encoded[first] & 0xC0 == 0x80:
@@ -152,7 +152,7 @@ def _substring_of_bytes(name: str) -> None:
         return encoded[first:end].decode()
 
 
-def _cut(number: Any) -> int:
+def _to_int64(number: Any) -> int:
     if isinstance(number, int):
         return int(number)
     if isinstance(number, float):
@@ -171,7 +171,7 @@ _substring_of_bytes("$substrBytes")
 @function("$substrCP", 3)
 def substring(text: Any, start: Any, count: Any) -> str:
     """`count` characters from the position `start`."""
-    subject = _coerced(text)
+    subject = _to_text(text)
     first = _whole_number(start, 34450, 34451)
     many = _whole_number(count, 34452, 34453)
     if many < 0:
@@ -253,9 +253,9 @@ _TRIM: Final = NamedArguments(50696, 50694, {"input": 50695}, ("chars",))
 def _trims(name: str, work: Callable[[str, str], str]) -> None:
     @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
-        parts = named_parts(name, spec, _TRIM)
-        source = compiled(parts["input"], scope)
-        letters = compiled(parts["chars"], scope) if "chars" in parts else None
+        parts = check_named_parts(name, spec, _TRIM)
+        source = compile_value(parts["input"], scope)
+        letters = compile_value(parts["chars"], scope) if "chars" in parts else None
 
         def evaluate(document: Any, variables: Variables) -> Any:
             text = source(document, variables)
@@ -290,8 +290,10 @@ _REPLACE: Final = NamedArguments(51751, 51750, {"input": 51749, "find": 51748, "
 def _replaces(name: str, most: int) -> None:
     @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
-        parts = named_parts(name, spec, _REPLACE)
-        source, find, replacement = (compiled(parts[key], scope) for key in ("input", "find", "replacement"))
+        parts = check_named_parts(name, spec, _REPLACE)
+        source, find, replacement = (
+            compile_value(parts[key], scope) for key in ("input", "find", "replacement")
+        )
 
         def evaluate(document: Any, variables: Variables) -> Any:
             text, wanted, new = (part(document, variables) for part in (source, find, replacement))
@@ -337,7 +339,7 @@ def _read_pattern(name: str, pattern: Any, options: str) -> BoundedPattern:
         if letter not in "imsxu":
             raise MongoError(51108, f"{name} invalid flag in regex options: {letters}")
     try:
-        return compiled_pattern(text, letters)
+        return compile_pattern(text, letters)
     except UnreadablePattern as error:
         raise MongoError(51111, f"Invalid Regex in {name}: {error}") from None
 
@@ -345,7 +347,9 @@ def _read_pattern(name: str, pattern: Any, options: str) -> BoundedPattern:
 def _matches(name: str, work: Callable[[BoundedPattern, str], Any], otherwise: Callable[[], Any]) -> None:
     @syntax(name)
     def compiler(spec: Any, scope: Scope) -> Evaluate:
-        parts = {key: compiled(value, scope) for key, value in named_parts(name, spec, _REGEX).items()}
+        parts = {
+            key: compile_value(value, scope) for key, value in check_named_parts(name, spec, _REGEX).items()
+        }
 
         def evaluate(document: Any, variables: Variables) -> Any:
             text, pattern = parts["input"](document, variables), parts["regex"](document, variables)
@@ -376,19 +380,23 @@ def _matches(name: str, work: Callable[[BoundedPattern, str], Any], otherwise: C
         return evaluate
 
 
-def _told(found: re.Match[str]) -> dict[str, Any]:
-    return {"match": found[0], "idx": found.start(), "captures": list(found.groups())}
+def _match_document(match: re.Match[str]) -> dict[str, Any]:
+    return {"match": match[0], "idx": match.start(), "captures": list(match.groups())}
 
 
 def _first(pattern: BoundedPattern, text: str) -> Any:
-    found = pattern.search(text)
-    return None if found is None else _told(found)
+    match = pattern.search(text)
+    return None if match is None else _match_document(match)
 
 
 def _all(pattern: BoundedPattern, text: str) -> list[dict[str, Any]]:
     matches = pattern.find_all(text)
     # PCRE's loop stops at the end: it finds no empty match there again.
-    return [_told(found) for found in paced(matches) if found[0] or found.start() < len(text) or not text]
+    return [
+        _match_document(match)
+        for match in spend_per_element(matches)
+        if match[0] or match.start() < len(text) or not text
+    ]
 
 
 _matches("$regexMatch", lambda pattern, text: pattern.search(text) is not None, lambda: False)

@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from reactdb.budget import spend_value
-from reactdb.dialects.mongodb.expressions.compiling import (
+from reactdb.dialects.mongodb.expressions.compile import (
     Evaluate,
     NamedArguments,
     Scope,
     arguments,
-    compiled,
+    check_named_parts,
+    compile_value,
     constant_of,
     is_nullish,
-    named_parts,
     syntax,
 )
 from reactdb.dialects.mongodb.totals import TOTALS_OF_ARGUMENTS, quantiles
@@ -57,18 +57,18 @@ _MEDIAN = NamedArguments(40414, 40415, {"input": 40414, "method": 40414})
 
 @syntax("$percentile")
 def _percentile(spec: Any, scope: Scope) -> Evaluate:
-    parts = named_parts("$percentile", spec, _PERCENTILE)
-    return _quantile(parts, constant_of(compiled(parts["p"], scope)), scope)
+    parts = check_named_parts("$percentile", spec, _PERCENTILE)
+    return _quantile(parts, constant_of(compile_value(parts["p"], scope)), scope)
 
 
 @syntax("$median")
 def _median(spec: Any, scope: Scope) -> Evaluate:
-    inner = _quantile(named_parts("$median", spec, _MEDIAN), [0.5], scope)
+    inner = _quantile(check_named_parts("$median", spec, _MEDIAN), [0.5], scope)
     return lambda document, variables: inner(document, variables)[0]
 
 
 def _quantile(parts: Any, wanted: Any, scope: Scope) -> Evaluate:
-    source = compiled(parts["input"], scope)
+    source = compile_value(parts["input"], scope)
     compute = quantiles(wanted, parts["method"])
 
     def evaluate(document: Any, variables: Variables) -> Any:

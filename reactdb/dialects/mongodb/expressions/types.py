@@ -11,16 +11,17 @@ from typing import Any, Final
 import bson
 
 from reactdb.budget import spend_bytes, spend_value
+from reactdb.dialects.mongodb.bson_order import TYPE_CODES, is_text, type_name
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions.compiling import (
+from reactdb.dialects.mongodb.expressions.compile import (
     Evaluate,
     NamedArguments,
     Scope,
     argument,
-    compiled,
+    check_named_parts,
+    compile_value,
     function,
     is_nullish,
-    named_parts,
     syntax,
 )
 from reactdb.dialects.mongodb.expressions.conversions import (
@@ -31,7 +32,6 @@ from reactdb.dialects.mongodb.expressions.conversions import (
     to_uuid,
 )
 from reactdb.dialects.mongodb.numeric import is_number, whole
-from reactdb.dialects.mongodb.ordering import TYPE_CODES, is_text, type_name
 
 __all__: list[str] = []
 
@@ -96,7 +96,10 @@ _CONVERT: Final = NamedArguments(
 
 @syntax("$convert")
 def _convert(spec: Any, scope: Scope) -> Evaluate:
-    parts = {key: compiled(value, scope) for key, value in named_parts("$convert", spec, _CONVERT).items()}
+    parts = {
+        key: compile_value(value, scope)
+        for key, value in check_named_parts("$convert", spec, _CONVERT).items()
+    }
 
     def given(name: str, document: Any, variables: Variables) -> Any:
         value = parts[name](document, variables) if name in parts else None
@@ -116,7 +119,9 @@ def _convert(spec: Any, scope: Scope) -> Evaluate:
         if target is None:
             return None
         try:
-            return _converted(value, name, subtype, given("format", document, variables), order or "little")
+            return _convert_value(
+                value, name, subtype, given("format", document, variables), order or "little"
+            )
         except MongoError as error:
             if "onError" in parts and error.code == 241:
                 return parts["onError"](document, variables)
@@ -125,7 +130,7 @@ def _convert(spec: Any, scope: Scope) -> Evaluate:
     return evaluate
 
 
-def _converted(value: Any, target: str, subtype: int, pattern: Any, byte_order: str) -> Any:
+def _convert_value(value: Any, target: str, subtype: int, pattern: Any, byte_order: str) -> Any:
     spend_value(value)
     if target == "binData":
         return to_binary(value, pattern, subtype, byte_order)
@@ -182,14 +187,14 @@ def _short_form(name: str, target: str) -> None:
             if len(spec) != 1:
                 raise MongoError(50723, f"{name} requires a single argument, got {len(spec)}")
             spec = spec[0]
-        part = compiled(spec, scope)
+        part = compile_value(spec, scope)
 
         def evaluate(document: Any, variables: Variables) -> Any:
             value = part(document, variables)
             if is_nullish(value):
                 return None
             # A text is written of binary data in their own way; otherwise they are read by bytes, the lowest first.
-            return _converted(value, target, 0, "auto", "little")
+            return _convert_value(value, target, 0, "auto", "little")
 
         return evaluate
 

@@ -12,24 +12,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from reactdb.dialects.mongodb.bson_order import type_name
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import whole
-from reactdb.dialects.mongodb.ordering import type_name
-from reactdb.dialects.mongodb.sorting import Order
-from reactdb.dialects.mongodb.stages import filling as _filling
-from reactdb.dialects.mongodb.stages import grouping as _grouping
-from reactdb.dialects.mongodb.stages import joining as _joining
-from reactdb.dialects.mongodb.stages import shaping as _shaping
-from reactdb.dialects.mongodb.stages import windowing as _windowing
-from reactdb.dialects.mongodb.stages import writing as _writing
-from reactdb.dialects.mongodb.stages.selecting import sort_of
+from reactdb.dialects.mongodb.sort import Order
+from reactdb.dialects.mongodb.stages import fill_densify as _fill_densify
+from reactdb.dialects.mongodb.stages import group as _group
+from reactdb.dialects.mongodb.stages import lookup as _lookup
+from reactdb.dialects.mongodb.stages import out_merge as _out_merge
+from reactdb.dialects.mongodb.stages import project as _project
+from reactdb.dialects.mongodb.stages import set_window_fields as _set_window_fields
+from reactdb.dialects.mongodb.stages.select_sort import sort_of
 from reactdb.dialects.mongodb.stages.sources import FIRST_STAGES
-from reactdb.dialects.mongodb.stages.stage import STAGES, Document, Setting, Stage, through
+from reactdb.dialects.mongodb.stages.stage import STAGES, Document, Setting, Stage, run_stages
 
 __all__ = ["KNOWN_STAGES", "MAX_STAGES", "UPDATE_STAGES", "Pipeline", "stage_name"]
 
 # Importing a group registers its stages.
-_GROUPS: Final = (_filling, _grouping, _joining, _shaping, _windowing, _writing)
+_GROUPS: Final = (_fill_densify, _group, _lookup, _project, _set_window_fields, _out_merge)
 
 MAX_STAGES: Final = 1_000
 _LAST: Final = frozenset({"$out", "$merge"})
@@ -80,13 +80,13 @@ class Pipeline:
         within: str = "this pipeline",
     ) -> None:
         self.setting = setting or Setting()
-        self.setting.nested = _compiled
-        specs = _listed(stages)
+        self.setting.nested = _compile
+        specs = _list_stages(stages)
         for spec in specs:
             name = stage_name(spec)
             if allowed is not None and name not in allowed:
                 raise MongoError(refusal, f"{name} is not allowed to be used within {within}")
-        self.stages = _compiled(specs, self.setting)
+        self.stages = _compile(specs, self.setting)
         self.is_of_one = all(stage.of_one is not None for stage in self.stages)
         """Whether each stage treats each document alone, so that `apply` can be called."""
         self.writes = bool(self.stages) and self.stages[-1].name in _LAST
@@ -95,7 +95,7 @@ class Pipeline:
 
     def run(self, documents: Iterable[Document]) -> Iterator[Document]:
         """The pipeline's output for these documents, lazily."""
-        return through(self.stages, iter(documents))
+        return run_stages(self.stages, iter(documents))
 
     def apply(self, document: Document) -> Document | None:
         """The pipeline's result for one document; None if it is filtered out. Only if `is_of_one`."""
@@ -107,7 +107,7 @@ class Pipeline:
         return made
 
 
-def _listed(stages: Any) -> list[Any]:
+def _list_stages(stages: Any) -> list[Any]:
     if isinstance(stages, Mapping | str | bytes) or not isinstance(stages, Iterable):
         raise MongoError(14, f"a pipeline is an array of stages, not {type_name(stages)}")
     specs = list(stages)
@@ -116,8 +116,8 @@ def _listed(stages: Any) -> list[Any]:
     return specs
 
 
-def _compiled(stages: Any, setting: Setting) -> list[Stage]:
-    specs = _listed(stages)
+def _compile(stages: Any, setting: Setting) -> list[Stage]:
+    specs = _list_stages(stages)
     names = [stage_name(spec) for spec in specs]
     made: list[Stage] = []
     for place, (name, spec) in enumerate(zip(names, specs, strict=True)):

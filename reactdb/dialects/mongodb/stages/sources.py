@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from reactdb.dialects.mongodb.bson_order import type_name
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.ordering import type_name
 from reactdb.dialects.mongodb.stages.stage import STAGES, Document, Setting, Stage, stage
 
 __all__ = ["FIRST_STAGES"]

@@ -15,10 +15,10 @@ from typing import Any, Final, Protocol
 import bson
 
 from reactdb.budget import current, spend
+from reactdb.dialects.mongodb.bson_order import MISSING, TextKey
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions import Evaluate, Scope
-from reactdb.dialects.mongodb.expressions.compiling import compiled
-from reactdb.dialects.mongodb.ordering import MISSING, TextKey
+from reactdb.dialects.mongodb.expressions.compile import compile_value
 
 __all__ = [
     "MAX_MEMORY_BYTES",
@@ -26,13 +26,13 @@ __all__ = [
     "Collections",
     "Document",
     "MemoryBound",
-    "Merging",
+    "MergeTarget",
     "OfOne",
     "Setting",
     "Stage",
     "each",
+    "run_stages",
     "stage",
-    "through",
 ]
 
 Document = dict[str, Any]
@@ -65,7 +65,7 @@ def each(name: str, of_one: OfOne) -> Stage:
 
 
 @dataclass(slots=True, frozen=True)
-class Merging:
+class MergeTarget:
     """The target of `$merge`: the collection, the matching fields, and the actions for matched and unmatched documents.
 
     `when_matched` is `replace`, `keepExisting`, `merge`, `fail` or a pipeline with `variables` and `$$new`.
@@ -91,7 +91,7 @@ class Collections(Protocol):
     def replace(self, namespace: str, documents: Iterable[Document]) -> None:
         """Makes a collection hold these documents and no others, at once (`$out`)."""
 
-    def merge(self, merging: Merging, documents: Iterable[Document]) -> None:
+    def merge(self, merging: MergeTarget, documents: Iterable[Document]) -> None:
         """Writes each document into a collection (`$merge`)."""
 
     def statistics(self, stage: str, spec: Mapping[str, Any]) -> Iterable[Document]:
@@ -107,7 +107,7 @@ class _Alone:
     def replace(self, namespace: str, documents: Iterable[Document]) -> None:
         raise MongoError(20, "this pipeline cannot write to a collection")
 
-    def merge(self, merging: Merging, documents: Iterable[Document]) -> None:
+    def merge(self, merging: MergeTarget, documents: Iterable[Document]) -> None:
         raise MongoError(20, "this pipeline cannot write to a collection")
 
     def statistics(self, stage: str, spec: Mapping[str, Any]) -> Iterable[Document]:
@@ -148,7 +148,7 @@ class Setting:
 
     def expression(self, spec: Any) -> Evaluate:
         """A compiled expression."""
-        return compiled(spec, self.scope())
+        return compile_value(spec, self.scope())
 
     def within(self, names: Iterable[str] = (), namespace: str | None = None) -> Setting:
         """The context of a nested pipeline: with its own variables, and on another collection, if given."""
@@ -166,7 +166,7 @@ DOCUMENT_STEPS: Final = 4
 """The budget's steps for one document in each stage, beside its fields."""
 
 
-def through(stages: Iterable[Stage], documents: Iterator[Document]) -> Iterator[Document]:
+def run_stages(stages: Iterable[Stage], documents: Iterator[Document]) -> Iterator[Document]:
     """The output of stages, one after the other. It is lazy.
 
     Each stage reads from the one before it, and Python limits the depth of calls. So in a pipeline with more than 100 stages, the

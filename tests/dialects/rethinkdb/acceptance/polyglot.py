@@ -241,7 +241,7 @@ class JumpingWire(SessionWire):
         until = self.now + seconds
         while True:
             for frame in self.session.poll():
-                self._out += frame.packed()
+                self._out += frame.pack()
             due = self.session.wait_s
             if due is None or self.now + due > until:
                 break

@@ -1,0 +1,239 @@
+"""`reactdb export`: documents, or changes, as text that `reactdb import` or another program reads.
+
+An export gets its file name when it is complete, so a file with the name is whole.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, NamedTuple
+
+import click
+
+from reactdb.change import Change
+from reactdb.cli import changelines, csvform
+from reactdb.cli.blobfiles import write_blobs_beside
+from reactdb.cli.files import (
+    SEQ,
+    documents,
+    file_argument,
+    json_option,
+    open_database,
+    refuse_database,
+)
+from reactdb.cli.terminal import Progress, plural, write_line
+from reactdb.database import Database, PastDatabase
+from reactdb.json import dumps, dumps_deleted, encode
+
+FORMATS = {".csv": "csv"}
+# The ending of an unfinished export's name.
+PART = ".part"
+
+
+class Deleted(NamedTuple):
+    """A deleted document, in an export of changes."""
+
+    key: Any
+
+
+@click.command()
+@file_argument
+@click.argument("table", metavar="TABLE", required=False)
+@click.argument("target", metavar="[TARGET]", default="-")
+@click.option(
+    "--format", "form", type=click.Choice(["jsonl", "csv"]), help="[default: by TARGET's ending, or jsonl]"
+)
+@click.option("--since", type=SEQ, help="Only what changed past this seq; deletions too.")
+@click.option("--at", type=SEQ, help="As it was when this seq was the newest.")
+@click.option(
+    "--changes", is_flag=True, help="Every change of the log instead of documents, as `tail --json` has them."
+)
+@click.option(
+    "--strings", is_flag=True, help="CSV: no quotes for strings that look like numbers; types are lost."
+)
+@click.option(
+    "--blobs", metavar="FOLDER", help="Also write the blobs of the documents, each as a file of its own."
+)
+@click.option(
+    "--salvage",
+    is_flag=True,
+    help="Export what is still readable of a damaged file; of all tables if none is named.",
+)
+@json_option("The summary as one JSON object, on standard error.")
+def export(
+    file: str,
+    table: str | None,
+    target: str,
+    form: str | None,
+    since: int | None,
+    at: int | None,
+    changes: bool,
+    strings: bool,
+    blobs: str | None,
+    salvage: bool,
+    as_json: bool,
+) -> None:
+    """Write a table's documents, or changes, as text.
+
+    As JSON lines or CSV, to TARGET or standard output, all as of one moment. A summary on standard error tells the seq
+    from which a later export with --since goes on.
+    """
+    if salvage:
+        from reactdb.cli import salvage as cli_salvage
+
+        if form == "csv" or strings or changes or since is not None or at is not None or blobs is not None:
+            raise click.UsageError(
+                "--salvage writes all documents as JSON lines: it goes with no other option but --json."
+            )
+        cli_salvage.salvage(file, table, target, as_json)
+        return
+    if table is None:
+        raise click.UsageError("Missing argument 'TABLE'.")
+    chosen = form or FORMATS.get(os.path.splitext(target)[1].lower(), "jsonl")
+    if chosen == "csv" and (changes or since is not None):
+        raise click.UsageError("CSV has no form for changes and deletions: use JSON lines.")
+    if blobs is not None and (changes or chosen == "csv"):
+        raise click.UsageError("--blobs is for documents as JSON lines.")
+    if strings and chosen != "csv":
+        raise click.UsageError("--strings is for CSV.")
+    if target != "-":
+        refuse_database(file, target)
+    with open_database(file) as database, Progress("documents") as progress:
+        seq = database.seq if at is None else at
+        then = database.at(seq)
+        if since is not None and since > seq:
+            raise click.UsageError(f"--since {since} is past the newest change, which has seq {seq}.")
+        primary_key = then.table(table).primary_key
+        counts = {"documents": 0, "deletions": 0}
+        with open_target(target) as out:
+            if changes:
+                counts = {"changes": write_changes(database, table, since, seq, out, progress)}
+            elif since is not None:
+                items = newest_states(database, table, since, seq)
+                write_json(write_blobs_beside(database.blobs, items, blobs, counts), out, counts, progress)
+            elif chosen == "csv":
+                write_csv(then, table, primary_key, strings, out, counts, progress)
+            else:
+                all_ = documents(then, table)
+                write_json(write_blobs_beside(database.blobs, all_, blobs, counts), out, counts, progress)
+    if as_json:
+        write_line({"table": table, **counts, "seq": seq}, err=True)
+    else:
+        beside = f"; {plural(counts.pop('blobs', 0), 'new blob')} in {blobs}" if blobs is not None else ""
+        words = " and ".join(plural(count, word.removesuffix("s")) for word, count in counts.items() if count)
+        click.echo(
+            f"exported {words or 'nothing'} of {table} as of seq {seq}; --since {seq} goes on from here{beside}",
+            err=True,
+        )
+
+
+@contextmanager
+def open_target(target: str) -> Iterator[BinaryIO]:
+    """The stream to write to: standard output for `-`; otherwise a new file that gets the name when it is complete.
+
+    Raises:
+        OSError: With the target's name, also if a write fails, as on a full disk.
+    """
+    try:
+        with _stream(target) as stream:
+            yield stream
+    except OSError as error:
+        # The error of a failed write has no file name, and the error of a missing folder has the name of the temporary file.
+        if error.filename in (None, os.path.realpath(target) + PART) and error.strerror:
+            error.filename = "standard output" if target == "-" else target
+        raise
+
+
+@contextmanager
+def _stream(target: str) -> Iterator[BinaryIO]:
+    if target == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    if os.path.exists(target) and not os.path.isfile(target):
+        # The target is a named pipe or a device, and must not be replaced.
+        with open(target, "wb") as stream:
+            yield stream
+        return
+    target = os.path.realpath(target)
+    part = target + PART
+    try:
+        with open(part, "wb") as stream:
+            yield stream
+        os.replace(part, target)
+    except BaseException:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise
+
+
+def newest_states(
+    database: Database, table: str, since: int, until: int
+) -> Iterator[dict[str, Any] | Deleted]:
+    """The newest state of each document that changed in since < seq <= until, in the order of those changes."""
+    # The log is read twice, so that only seqs are kept in memory and no documents.
+    newest = {change.key_bytes: change.seq for change in entries(database, table, since, until)}
+    for change in entries(database, table, since, until):
+        if newest[change.key_bytes] == change.seq:
+            yield Deleted(change.key) if change.new_val is None else change.new_val
+
+
+def entries(database: Database, table: str, since: int | None, until: int) -> Iterator[Change]:
+    return database.log(database.stats()["oldest"] if since is None else since, until, table)
+
+
+def write_json(
+    items: Iterator[dict[str, Any] | Deleted] | Iterator[dict[str, Any]],
+    out: BinaryIO,
+    counts: dict[str, int],
+    progress: Progress,
+) -> None:
+    for one in items:
+        if isinstance(one, Deleted):
+            counts["deletions"] += 1
+            line = dumps_deleted(one.key)
+        else:
+            counts["documents"] += 1
+            line = dumps(one)
+        out.write(line.encode() + b"\n")
+        progress.update(counts["documents"] + counts["deletions"])
+
+
+def write_changes(
+    database: Database, table: str, since: int | None, until: int, out: BinaryIO, progress: Progress
+) -> int:
+    count = 0
+    for count, change in enumerate(entries(database, table, since, until), 1):
+        out.write(encode(changelines.as_json(change)).encode() + b"\n")
+        progress.update(count)
+    return count
+
+
+def write_csv(
+    then: PastDatabase,
+    table: str,
+    primary_key: str,
+    strings: bool,
+    out: BinaryIO,
+    counts: dict[str, int],
+    progress: Progress,
+) -> None:
+    """Write a table as CSV, reading it twice: once for its columns, once for its documents."""
+    names = list(
+        dict.fromkeys([primary_key, *(name for document in documents(then, table) for name in document)])
+    )
+    cell: Callable[[Any], str] = csvform.write_text if strings else csvform.write_cell
+    text = io.TextIOWrapper(out, encoding="utf-8", newline="", write_through=False)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([csvform.write_name(name) for name in names])
+    for document in documents(then, table):
+        writer.writerow([cell(document.get(name, csvform.ABSENT)) for name in names])
+        counts["documents"] += 1
+        progress.update(counts["documents"])
+    # The stream below belongs to the caller and stays open.
+    text.detach()

@@ -1,0 +1,86 @@
+"""Raising: the dialect's refusals as PyMongo raises them.
+
+Rule of this file: the code, the sentence, the labels and the details stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, ParamSpec, TypeVar
+
+from pymongo.errors import (
+    CursorNotFound,
+    DuplicateKeyError,
+    ExecutionTimeout,
+    InvalidOperation,
+    OperationFailure,
+    WriteError,
+)
+
+from reactdb.dialects.mongodb.errors import TOO_DEEP, MongoError, code_name
+from reactdb.dialects.mongodb.stream_stages import TokenMissing
+
+__all__ = ["RemovedToken", "call", "convert_errors", "driver_error", "raise_first", "reply_error"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+_KINDS: Final = {11000: DuplicateKeyError, 43: CursorNotFound, 50: ExecutionTimeout}
+"""The codes with their own error classes in PyMongo."""
+
+
+class RemovedToken(OperationFailure, InvalidOperation):
+    """A stage of a change stream has removed the token of an event: the error of a server (280), and PyMongo's error if a server
+    does not notice."""
+
+
+def driver_error(error: MongoError) -> OperationFailure:
+    """PyMongo's error for a command's MongoError."""
+    if isinstance(error, TokenMissing):
+        return RemovedToken(error.message, error.code, error.reply())
+    return reply_error(error.reply())
+
+
+def reply_error(reply: Mapping[str, Any]) -> OperationFailure:
+    """PyMongo's error for a command's reply with an error."""
+    kind = _KINDS.get(reply["code"], OperationFailure)
+    return kind(reply["errmsg"], reply["code"], reply)
+
+
+def call(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    """The function's result.
+
+    Raises:
+        OperationFailure: For its MongoError.
+    """
+    try:
+        return function(*arguments, **options)
+    except MongoError as error:
+        raise driver_error(error) from error
+    except RecursionError:
+        raise driver_error(MongoError(15, TOO_DEEP)) from None
+
+
+def convert_errors(documents: Iterator[T]) -> Iterator[T]:
+    """The same, with PyMongo's errors."""
+    try:
+        yield from documents
+    except MongoError as error:
+        raise driver_error(error) from error
+    except RecursionError:
+        raise driver_error(MongoError(15, TOO_DEEP)) from None
+
+
+def raise_first(answer: Mapping[str, Any]) -> None:
+    """Raise the first error of a command with one statement.
+
+    Raises:
+        DuplicateKeyError, WriteError: There is an error.
+    """
+    errors = answer.get("writeErrors")
+    if not errors:
+        return
+    error = errors[0]
+    kind = DuplicateKeyError if error["code"] == 11000 else WriteError
+    raise kind(error["errmsg"], error["code"], {**error, "codeName": code_name(error["code"])})

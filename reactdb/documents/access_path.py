@@ -1,0 +1,470 @@
+"""Access paths: how the documents of a query are read: by keys, by a range of keys or of an index, in index order.
+
+Rule of this file: a better access path changes the cost of a result, never the result. So a filter with an index is
+still tested on each document, documents come in the order of a scan, and no index is used where it would hide a
+document on which a filter fails with an error.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby
+from operator import itemgetter
+from sys import maxsize
+from typing import Any
+
+from reactdb.budget import STEP_BYTES, Budget, current, spend_bytes
+from reactdb.change import TableReference
+from reactdb.errors import IndexNotFound, QueryError, TableNotFound
+from reactdb.expression import KeyRange, OrderKey, Predicate, find_index_ranges, may_fail, row, sort_documents
+from reactdb.query import (
+    Aggregate,
+    Between,
+    Filter,
+    Get,
+    GetAll,
+    HasFields,
+    Limit,
+    Map,
+    OrderBy,
+    Query,
+    Skip,
+    Step,
+)
+from reactdb.store.catalogue import IndexInfo, TableInfo
+from reactdb.store.snapshot import Entry, Row, Snapshot
+from reactdb.store.sums import Tally
+from reactdb.values import codec
+from reactdb.values.value import Value
+
+# Index entries that are read at a time while a limit still needs documents that pass its filters.
+PAGE_PLACES = 512
+# Documents that are decoded at a time.
+DECODED = 256
+# The most index ranges for one filter: beyond that, a scan is likely to be as quick.
+MOST_RANGES = 64
+# Up to this many documents of an index are read one by one. Where the index has more, and more than half of the
+# table, a scan is quicker: reading in key order takes a third of the time for a document.
+FEW_FOUND = 1_000
+
+
+class Range(Value):
+    """Where an access path begins and ends, in key bytes: start <= bytes < stop; and its direction."""
+
+    __slots__ = ("reverse", "start", "stop")
+
+    def __init__(self, start: bytes = b"", stop: bytes = b"\xff", reverse: bool = False) -> None:
+        self.start = start
+        self.stop = stop
+        self.reverse = reverse
+
+    @property
+    def is_point(self) -> bool:
+        """Whether the range holds only one value."""
+        return self.stop == self.start + b"\x00"
+
+
+WHOLE = Range()
+"""The whole key space. One shared object, because each feed keeps its range."""
+
+
+class Access(Value):
+    """How documents are read, and which steps remain to be done.
+
+    Attributes:
+        index: The walked index; None for the primary key.
+        keys: For `get_all`: the encoded keys, in the order of the query and repeated as in the query.
+        range: The range to read in all other cases.
+        detour: Ranges of the index, with its hidden entries, that contain every document that passes the filters. The
+            index only narrows the search: documents still come in primary key order, and some of them may not pass
+            the filters.
+        rest: The steps that remain.
+        aggregate: The last step, where it is an aggregate.
+        reason: The choice in words, for `explain()`.
+        is_point: Whether this reads one primary key.
+        ties: The order among documents with equal values in the index.
+    """
+
+    __slots__ = (
+        "aggregate",
+        "detour",
+        "index",
+        "is_point",
+        "keys",
+        "range",
+        "reason",
+        "rest",
+        "table",
+        "ties",
+    )
+
+    def __init__(
+        self,
+        table: TableInfo,
+        index: IndexInfo | None,
+        keys: tuple[bytes, ...] | None,
+        range: Range,
+        rest: tuple[Step, ...],
+        aggregate: Aggregate | None,
+        reason: str,
+        is_point: bool = False,
+        detour: tuple[Range, ...] | None = None,
+        ties: tuple[OrderKey, ...] = (),
+    ) -> None:
+        self.table = table
+        self.index = index
+        self.keys = keys
+        self.range = range
+        self.rest = rest
+        self.aggregate = aggregate
+        self.reason = reason
+        self.is_point = is_point
+        self.detour = detour
+        self.ties = ties
+
+    @property
+    def is_detour(self) -> bool:
+        return self.detour is not None
+
+    @property
+    def is_whole_table(self) -> bool:
+        return (
+            self.index is None
+            and self.keys is None
+            and self.range.start == b""
+            and self.range.stop == b"\xff"
+        )
+
+    def documents(self, snapshot: Snapshot) -> Iterator[dict[str, Any]]:
+        """The documents, decoded lazily (with ties: one index value at a time)."""
+        if self.ties:
+            return self._sort_ties(snapshot)
+        if self.keys is None and self.detour is None:
+            limit, is_exact = self._rows_needed()
+            if limit is None or is_exact:
+                if self.index is None:
+                    return self._in_key_order(snapshot, limit)
+                span = self.range
+                bodies = snapshot.entry_bodies(
+                    self.index,
+                    self.table,
+                    span.start,
+                    span.stop,
+                    span.reverse,
+                    -1 if limit is None else limit,
+                )
+                return decode_in_batches(bodies)
+        return (codec.decode(place.body) for place in spend_on_places(self.places(snapshot)))
+
+    def _in_key_order(self, snapshot: Snapshot, limit: int | None) -> Iterator[dict[str, Any]]:
+        """Read in primary key order, one page at a time."""
+        for _, bodies in self._key_pages(snapshot, limit):
+            spend_bytes(sum(map(len, bodies)))
+            yield from codec.decode_many(bodies)
+
+    def _key_pages(
+        self, snapshot: Snapshot, limit: int | None
+    ) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
+        """The keys and the encoded documents, in primary key order."""
+        start, stop, reverse = self.range.start, self.range.stop, self.range.reverse
+        size = snapshot.page_rows if limit is None else min(limit, snapshot.page_rows)
+        tally = Tally() if self.is_whole_table else None
+        while True:
+            keys, bodies = snapshot.page(self.table, start, stop, reverse, size, tally)
+            yield keys, bodies
+            if len(keys) < size or size == limit:
+                return
+            if reverse:
+                stop = keys[-1]
+            else:
+                start = keys[-1] + b"\x00"
+
+    def _sort_ties(self, snapshot: Snapshot) -> Iterator[dict[str, Any]]:
+        for _, equals in groupby(self.places(snapshot), key=itemgetter(0)):
+            yield from sort_documents(
+                [codec.decode(place.body) for place in spend_on_places(equals)], self.ties
+            )
+
+    def places(self, snapshot: Snapshot) -> Iterator[Row | Entry]:
+        """The rows or index entries, in order. They are read in pages where a limit may end the reading early."""
+        if self.keys is not None:
+            for key in self.keys:
+                if self.index is None:
+                    body = snapshot.get(self.table, key)
+                    if body is not None:
+                        yield Row(key, body)
+                else:
+                    yield from snapshot.entries(self.index, key, key + b"\x00")
+            return
+        if self.detour is not None:
+            yield from self._detour_rows(snapshot, self.detour)
+            return
+        limit, _ = self._rows_needed()
+        if limit is None:
+            yield from self._page(snapshot, self.range.start, self.range.stop, -1)
+            return
+        yield from self._pages(snapshot, min(max(limit, 1), PAGE_PLACES * 16))
+
+    def _detour_rows(self, snapshot: Snapshot, ranges: tuple[Range, ...]) -> Iterator[Row | Entry]:
+        assert self.index is not None
+        scan = self.copy_with(index=None, detour=None)
+        limit, _ = self._rows_needed()
+        if limit is not None and limit <= PAGE_PLACES and not all(one.is_point for one in ranges):
+            # Sorting all keys of a wide range for ten documents would be slow. Where one document in ten passes, a
+            # short scan is likely to find enough; where it does not, little time was lost.
+            few = min(max(limit, 1) * 16, PAGE_PLACES * 8)
+            first = snapshot.rows(self.table, limit=few)
+            yield from first
+            if len(first) < few:
+                return
+            scan = scan.copy_with(range=Range(first[-1].key + b"\x00"))
+        keys = snapshot.candidates(self.index, [(one.start, one.stop) for one in ranges])
+        keys = keys[bisect_left(keys, scan.range.start) :]
+        if len(keys) > FEW_FOUND and len(keys) * 2 > snapshot.count(self.table):
+            for page in scan._key_pages(snapshot, None):
+                yield from map(Row, *page)
+        else:
+            yield from snapshot.pick(self.table, keys)
+
+    def _rows_needed(self) -> tuple[int | None, bool]:
+        """(how many documents the remaining steps can use, whether that many suffice). None where there is no bound."""
+        skipped = 0
+        is_exact = True
+        for step in self.rest:
+            if isinstance(step, Skip):
+                skipped += step.count
+            elif isinstance(step, Limit):
+                return min(skipped + step.count, maxsize), is_exact
+            elif isinstance(step, (Filter, HasFields)):
+                is_exact = False
+            elif not isinstance(step, Map) and not is_in_order(step):
+                break
+        return None, False
+
+    def _page(self, snapshot: Snapshot, start: bytes, stop: bytes, limit: int) -> list[Row] | list[Entry]:
+        if self.index is None:
+            return snapshot.rows(self.table, start, stop, reverse=self.range.reverse, limit=limit)
+        return snapshot.entries(self.index, start, stop, reverse=self.range.reverse, limit=limit)
+
+    def _pages(self, snapshot: Snapshot, first: int) -> Iterator[Row | Entry]:
+        """Read in growing pages. Each page begins at the last value of the page before, because more entries with that value may
+        follow; entries that were yielded before are left out."""
+        start, stop, size = self.range.start, self.range.stop, first
+        edge: bytes | None = None
+        seen: set[tuple[Any, ...]] = set()
+        while True:
+            page = self._page(snapshot, start, stop, size)
+            for place in page:
+                # Without the document: the key, or value, key and tag.
+                if place[:-1] not in seen:
+                    yield place
+            if len(page) < size:
+                return
+            last = page[-1][0]
+            if last != edge:
+                edge = last
+                seen.clear()
+            seen.update(place[:-1] for place in page if place[0] == edge)
+            if self.range.reverse:
+                stop = edge + b"\x00"
+            else:
+                start = edge
+            # A page that holds only one value must grow until it is larger than the number of entries with that value.
+            size = size * 4 if page[0][0] == edge else min(size * 4, PAGE_PLACES * 16)
+
+
+def spend_on_places(places: Iterable[Row | Entry]) -> Iterable[Row | Entry]:
+    """The places; where there is a budget, each of them spends the size of its document."""
+    budget = current.get()
+    return places if budget is None else spend_each_place(budget, places)
+
+
+def spend_each_place(budget: Budget, places: Iterable[Row | Entry]) -> Iterator[Row | Entry]:
+    for place in places:
+        budget.spend(len(place.body) // STEP_BYTES)
+        yield place
+
+
+def decode_in_batches(bodies: Sequence[bytes]) -> Iterator[dict[str, Any]]:
+    """The decoded documents. They are decoded in batches small enough to be in the processor's cache when they are used."""
+    spend_bytes(sum(map(len, bodies)))
+    if len(bodies) <= DECODED:
+        return iter(codec.decode_many(bodies))
+    parts = (bodies[place : place + DECODED] for place in range(0, len(bodies), DECODED))
+    return chain.from_iterable(map(codec.decode_many, parts))
+
+
+def access(query: Query, table: TableInfo) -> Access:
+    """Choose the access path of a query.
+
+    Raises:
+        IndexNotFound: The query names a missing index.
+        QueryError: ReQL's sentence for an order or a range that contradicts an earlier one.
+    """
+    steps = query.steps
+    last = steps[-1] if steps and isinstance(steps[-1], Aggregate) else None
+    if last is not None:
+        steps = steps[:-1]
+        if last.index is not None:
+            index_named(last.index, table)
+            steps = (*steps, OrderBy((), last.index, last.kind == "max"), Limit(1))
+    check_indexed_steps(steps, table)
+    first = steps[0] if steps else None
+    if isinstance(first, Get):
+        return Access(table, None, None, Range(), steps[1:], last, "get: one key", is_point=True)
+    if isinstance(first, GetAll):
+        index = index_named(first.index, table)
+        return Access(
+            table,
+            index,
+            first.keys_bytes,
+            Range(),
+            replace_empty_orders(steps[1:], table),
+            last,
+            f"get_all: {len(first.keys)} keys of {format_index(index)}",
+        )
+    place = 0
+    index = None
+    span = WHOLE
+    reason = "every document"
+    if isinstance(first, Between):
+        index = index_named(first.index, table)
+        span = Range(first.start, first.stop)
+        reason = f"a range of {format_index(index)}"
+        place = 1
+    following = steps[place] if place < len(steps) else None
+    if isinstance(following, OrderBy) and (following.index is not None or not following.keys):
+        wanted = index_named(following.index, table)
+        if wanted is index or place == 0:
+            span = Range(span.start, span.stop, following.index_descending)
+            reason = f"{reason}, in order of {format_index(wanted)}"
+            if following.keys and wanted is not None:
+                # The step stays although it has nothing left to do: a feed finds the steps that it cannot follow there.
+                rest, ties = replace_empty_orders(steps[place:], table), following.keys
+                return Access(table, wanted, None, span, rest, last, reason, ties=ties)
+            return Access(
+                table, wanted, None, span, replace_empty_orders(steps[place + 1 :], table), last, reason
+            )
+    steps = replace_empty_orders(steps, table)
+    if place == 0:
+        best_index = index_for_filters(steps, table)
+        if best_index is not None:
+            index, ranges = best_index
+            reason = f"{len(ranges)} ranges" if len(ranges) != 1 else "a range"
+            reason = f"{reason} of {format_index(index)}, implied by the filter"
+            if index is None:
+                return Access(table, None, None, ranges[0], steps, last, reason)
+            return Access(table, index, None, Range(), steps, last, reason, detour=ranges)
+    return Access(table, index, None, span, steps[place:], last, reason)
+
+
+def replace_empty_orders(steps: tuple[Step, ...], table: TableInfo) -> tuple[Step, ...]:
+    """The steps, with each order that names neither keys nor an index replaced by order of the primary key."""
+    if not any(isinstance(step, OrderBy) and not step.keys and step.index is None for step in steps):
+        return steps
+    key = OrderKey(row[table.primary_key])
+    return tuple(
+        OrderBy((key,), None) if isinstance(step, OrderBy) and not step.keys and step.index is None else step
+        for step in steps
+    )
+
+
+def is_in_order(step: Step) -> bool:
+    """Whether the access path already reads in the order of this step, because the step names an index."""
+    return isinstance(step, OrderBy) and step.index is not None
+
+
+def format_index(index: IndexInfo | None) -> str:
+    return "the primary key" if index is None else f"index `{index.name}`"
+
+
+def index_named(name: str | None, table: TableInfo) -> IndexInfo | None:
+    return None if name is None or name == table.primary_key else find_index(name, table)
+
+
+def check_indexed_steps(steps: tuple[Step, ...], table: TableInfo) -> None:
+    """ReQL's rules: a range and an indexed order come first, once, and on one index."""
+    between: str | None = None
+    has_between = has_order = is_transformed = False
+    for step in steps:
+        if isinstance(step, Between):
+            if has_between:
+                raise QueryError("Cannot perform multiple BETWEENs on the same table.")
+            if is_transformed:
+                raise QueryError("Expected type TABLE_SLICE but found SELECTION.")
+            has_between, between = True, step.index or table.primary_key
+            index_named(step.index, table)
+        elif isinstance(step, OrderBy) and step.index is not None:
+            if has_order:
+                raise QueryError("Cannot perform multiple indexed ORDER_BYs on the same table.")
+            if is_transformed:
+                raise QueryError(
+                    "Indexed order_by can only be performed on a TABLE or TABLE_SLICE. Make sure order_by comes before any "
+                    "transformations (such as map) or filters."
+                )
+            if has_between and between != step.index:
+                raise QueryError(
+                    f"Cannot order by index `{step.index}` after calling BETWEEN on index `{between}`."
+                )
+            index_named(step.index, table)
+            has_order = True
+        else:
+            if isinstance(step, GetAll):
+                index_named(step.index, table)
+            is_transformed = True
+
+
+def index_for_filters(
+    steps: tuple[Step, ...], table: TableInfo
+) -> tuple[IndexInfo | None, tuple[Range, ...]] | None:
+    """An index (None: the primary key) and ranges of it that hold every document that passes the leading filters; or
+    None.
+
+    A filter that may fail with an error ends the search: it might fail on a document that the index does not contain.
+    """
+    best: tuple[IndexInfo | None, tuple[KeyRange, ...]] | None = None
+    for step in steps:
+        if not isinstance(step, Filter) or may_fail(step.predicate):
+            break
+        for index, ranges in list_index_candidates(step.predicate, table):
+            if len(ranges) <= MOST_RANGES and (best is None or cost(ranges) < cost(best[1])):
+                best = index, ranges
+    if best is None:
+        return None
+    return best[0], tuple(Range(one.start, one.stop) for one in best[1])
+
+
+def list_index_candidates(
+    predicate: Predicate, table: TableInfo
+) -> Iterator[tuple[IndexInfo | None, tuple[KeyRange, ...]]]:
+    key_ranges = find_index_ranges(predicate, row[table.primary_key])
+    if key_ranges is not None and len(key_ranges) == 1:
+        yield None, key_ranges
+    for index in table.indexes.values():
+        key_ranges = find_index_ranges(predicate, index.expression, multi=index.multi)
+        if key_ranges is not None:
+            yield index, key_ranges
+
+
+def cost(ranges: tuple[KeyRange, ...]) -> tuple[int, int]:
+    """A rank for paths; paths that probably read fewer documents come first: points, ranges with two ends, ranges
+    with one end."""
+    width = max((0 if one.is_point else 1 if one.has_ends else 2 for one in ranges), default=0)
+    return (width, len(ranges))
+
+
+def find_table(name: TableReference, snapshot: Snapshot) -> TableInfo:
+    """Raises: TableNotFound."""
+    table = snapshot.table(name)
+    if table is None:
+        raise TableNotFound(str(name))
+    return table
+
+
+def find_index(name: str, table: TableInfo) -> IndexInfo:
+    index = table.indexes.get(name)
+    if index is None:
+        raise IndexNotFound(name, table.name)
+    index.check()
+    return index

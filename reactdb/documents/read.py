@@ -1,0 +1,179 @@
+"""Reading: the result of a query, from one snapshot.
+
+`access` chooses how documents leave the file and returns the remaining steps. `steps` defines their effect on the
+decoded documents. This file combines the two, with the steps over more than one sequence: unions, groups and
+aggregates.
+
+Rule of this file: it gets documents from an access path, and knows neither SQL nor feeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from reactdb.budget import spend_per_element
+from reactdb.documents.access_path import access, find_table, is_in_order
+from reactdb.documents.steps import group_of, number_of, operator_of, sort_key_of
+from reactdb.errors import QueryError
+from reactdb.expression import Constant, Expression
+from reactdb.expression.tree import walk
+from reactdb.query import (
+    Aggregate,
+    Between,
+    ConcatMap,
+    Filter,
+    Get,
+    Group,
+    HasFields,
+    Map,
+    Query,
+    Step,
+    Union,
+)
+from reactdb.store.snapshot import Snapshot
+from reactdb.values import codec, collation
+from reactdb.values.canonical import plainest
+
+
+def run(query: Query, snapshot: Snapshot) -> Any:
+    """The query's answer: a document or None for a point query, a value for an aggregate, a list for a sequence.
+
+    Raises:
+        TableNotFound, IndexNotFound, QueryError: As the query deserves.
+    """
+    result = evaluate(query, snapshot)
+    return list(result) if isinstance(result, Iterator) else result
+
+
+def evaluate(query: Query, snapshot: Snapshot) -> Any:
+    """As `run`, but the elements of a sequence come as an iterator, which reads the snapshot as it goes.
+
+    Raises, for a sequence also while it is iterated:
+        TableNotFound, IndexNotFound, QueryError: As the query deserves.
+    """
+    table = find_table(query.table, snapshot)
+    path = access(query, table)
+    if path.is_point:
+        get = query.steps[0]
+        assert isinstance(get, Get)
+        body = snapshot.get(table, get.key_bytes)
+        result = apply_to_one(None if body is None else codec.decode(body), query.steps[1:])
+        return codec.thaw(result) if returns_constants(query) else result
+    if (
+        not path.rest
+        and path.is_whole_table
+        and isinstance(path.aggregate, Aggregate)
+        and path.aggregate.kind == "count"
+    ):
+        return snapshot.count(table)
+    documents: Any = spend_per_element(path.documents(snapshot))
+    for step in path.rest:
+        documents = apply(step, documents, snapshot)
+    if path.aggregate is not None:
+        return aggregate(path.aggregate, documents)
+    if isinstance(documents, dict):
+        result = list_groups(documents)
+        return codec.thaw(result) if returns_constants(query) else result
+    return map(codec.thaw, documents) if returns_constants(query) else iter(documents)
+
+
+def returns_constants(query: Query) -> bool:
+    """Whether lists or dicts that are written in the query may be in the answer. They are frozen; an answer may be changed."""
+    return any(
+        isinstance(node, Constant) and isinstance(node.value, (dict, list))
+        for step in query.steps
+        if isinstance(step, (Map, ConcatMap)) and isinstance(step.function, Expression)
+        for node in walk(step.function.node)
+    )
+
+
+def apply(step: Step, documents: Iterable[Any], snapshot: Snapshot) -> Any:
+    """The result of a step on the documents. `documents` may be a dict of groups, and then the result is one too."""
+    if isinstance(documents, dict):
+        return {
+            key: (group, list(apply(step, members, snapshot))) for key, (group, members) in documents.items()
+        }
+    if isinstance(step, Union):
+        return chain_queries(documents, step, snapshot)
+    if isinstance(step, Group):
+        return group(documents, step)
+    if isinstance(step, Between):
+        raise QueryError("Expected type TABLE_SLICE but found SEQUENCE.")
+    return documents if is_in_order(step) else operator_of(step).over(documents)
+
+
+def apply_to_one(document: Any, steps: tuple[Step, ...]) -> Any:
+    """The steps after `get(key)`: a filter turns a document into None, a map gives its value; None stays None."""
+    for step in steps:
+        if document is None:
+            return None
+        if not isinstance(step, (Filter, HasFields, Map)):
+            raise QueryError("Expected type SEQUENCE but found SINGLE_SELECTION.")
+        document = next(operator_of(step).over((document,)), None)
+    return document
+
+
+def chain_queries(documents: Iterable[Any], step: Union, snapshot: Snapshot) -> Iterator[Any]:
+    yield from documents
+    for other in step.others:
+        yield from evaluate(other, snapshot)
+
+
+def group(documents: Iterable[Any], step: Group) -> dict[bytes, tuple[Any, list[Any]]]:
+    """Key bytes of the group -> (the group, its documents), in the collation's order."""
+    value_of = group_of(step)
+    groups: dict[bytes, tuple[Any, list[Any]]] = {}
+    for document in documents:
+        value = value_of(document)
+        key = collation.key_bytes(value)
+        if key not in groups:
+            groups[key] = (value, [])
+        kept, members = groups[key]
+        if kept is not value:
+            groups[key] = (plainest(kept, value), members)
+        members.append(document)
+    return {key: groups[key] for key in sorted(groups)}
+
+
+def list_groups(groups: dict[bytes, tuple[Any, Any]]) -> list[dict[str, Any]]:
+    return [{"group": value, "reduction": reduction} for value, reduction in groups.values()]
+
+
+def aggregate(step: Aggregate, documents: Any) -> Any:
+    """One value from all; from groups, a list of `{"group", "reduction"}`.
+
+    The sum of nothing is 0; avg, min and max of nothing give None (ReQL raises; a live view needs a value for an empty table).
+    A document where the field is missing, or null for sum and avg, does not take part.
+    """
+    if isinstance(documents, dict):
+        return [
+            {"group": value, "reduction": aggregate(step, members)} for value, members in documents.values()
+        ]
+    if step.kind == "count":
+        return sum(1 for _ in documents)
+    if step.kind in ("min", "max"):
+        return find_extreme(step, documents)
+    # Imported here because only sums need fractions.
+    from reactdb.values.totals import Total
+
+    number, total = number_of(step), Total()
+    for document in documents:
+        value = number(document)
+        if value is not None:
+            total.add(value)
+    return total.sum if step.kind == "sum" else total.mean
+
+
+def find_extreme(step: Aggregate, documents: Iterable[Any]) -> Any:
+    """The first of the documents with the least, or the greatest, value."""
+    key_of = sort_key_of(step.expression)
+    best: Any = None
+    best_key: bytes | None = None
+    for document in documents:
+        key = key_of(document)
+        if key is None:
+            continue
+        if best_key is None or (key < best_key if step.kind == "min" else key > best_key):
+            best, best_key = document, key
+    return best
