@@ -542,7 +542,7 @@ MUTANTS = [
     Mutant(
         "what was read is written, whoever has taken over",
         "reactdb.durable.materialized_views.Materialized._write.work",
-        "still_held(_, _1)",
+        "check_still_held(_, _1)",
         "_1",
         (
             "tests/surface/test_materialize.py::TestOneWorker::test_a_worker_that_was_taken_over_while_it_read_writes_nothing",

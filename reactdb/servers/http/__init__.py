@@ -9,7 +9,7 @@ protocol      the interface between an application and its dialect
 request_parts, responses     a request and an answer, as those functions see them
 encodings     compressed bodies
 json_bodies   JSON of requests, decoded in pieces
-long_poll                            long polls, server-sent events, JSON and YAML
+long_poll     long polls
 loop_waiter   waiting for changes without a thread
 sessions, origins, limits    users, pages and limits
 page          a page to see the data
@@ -20,19 +20,14 @@ Rule of this folder: HTTP. The meaning of a request is in `reactdb.dialects`.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from reactdb.errors import MissingExtra
 
-try:
-    import starlette  # noqa: F401
-    import uvicorn  # noqa: F401
-    import yaml  # noqa: F401
-except ImportError as error:
-    missing = (error.name or "").partition(".")[0]
-    if missing not in ("starlette", "uvicorn", "yaml"):
-        raise
-    raise MissingExtra("serving HTTP", "pyyaml" if missing == "yaml" else missing, "server") from None
+for _module, _package in (("starlette", "starlette"), ("uvicorn", "uvicorn"), ("yaml", "pyyaml")):
+    if find_spec(_module) is None:
+        raise MissingExtra("serving HTTP", _package, "server")
 
 if TYPE_CHECKING:
     from reactdb.servers.aidbox.application import aidbox
