@@ -52,16 +52,20 @@ def test_a_document_that_a_dialect_writes_is_in_the_table(db, name):
 @pytest.mark.parametrize("name", WAYS)
 @pytest.mark.parametrize("wrong", ["arena.db", None, 5])
 def test_a_dialect_takes_an_open_database_only(name, wrong):
-    with pytest.raises(reactdb.InvalidOption, match=f"{name} takes an open Database, as `connect` gives one"):
+    with pytest.raises(
+        reactdb.InvalidOption, match=f"{name} takes an open Database, as `connect` returns it"
+    ):
         getattr(reactdb, name)(wrong)
 
 
 @pytest.mark.parametrize(("name", "package"), [("mongodb", "pymongo"), ("rethinkdb", "rethinkdb")])
 def test_a_driver_that_is_missing_is_named_with_its_extra(db, monkeypatch, name, package):
     there = importlib.util.find_spec
-    for module in ("mongodb.opening", "rethinkdb.embedded"):
+    for module in ("mongodb.mongodb", "rethinkdb.embedded"):
         monkeypatch.setattr(
-            f"reactdb.dialects.{module}.find_spec", lambda asked: None if asked == package else there(asked)
+            importlib.import_module(f"reactdb.dialects.{module}"),
+            "find_spec",
+            lambda asked: None if asked == package else there(asked),
         )
 
     with pytest.raises(reactdb.errors.MissingExtra, match=rf"pip install 'reactdb\[{name}\]'"):

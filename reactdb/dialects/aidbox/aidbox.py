@@ -45,7 +45,7 @@ def aidbox(db: Database) -> Aidbox:
         InvalidOption: It is no open Database.
     """
     if not isinstance(db, Database):
-        raise InvalidOption(f"aidbox takes an open Database, as `connect` gives one, not {format_value(db)}")
+        raise InvalidOption(f"aidbox takes an open Database, as `connect` returns it, not {format_value(db)}")
     return Aidbox(db)
 
 

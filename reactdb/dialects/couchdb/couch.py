@@ -50,7 +50,9 @@ def couchdb(db: Database) -> Couch:
         InvalidOption: It is no open Database.
     """
     if not isinstance(db, Database):
-        raise InvalidOption(f"couchdb takes an open Database, as `connect` gives one, not {format_value(db)}")
+        raise InvalidOption(
+            f"couchdb takes an open Database, as `connect` returns it, not {format_value(db)}"
+        )
     return Couch(db)
 
 

@@ -50,7 +50,7 @@ def open_connection(db: Database, database: str, wire: type[SessionWire]) -> Any
         raise MissingExtra("reactdb.rethinkdb", "rethinkdb", "rethinkdb")
     if not isinstance(db, Database):
         raise InvalidOption(
-            f"rethinkdb takes an open Database, as `connect` gives one, not {format_value(db)}"
+            f"rethinkdb takes an open Database, as `connect` returns it, not {format_value(db)}"
         )
     from rethinkdb import RethinkDB
     from rethinkdb.errors import ReqlDriverError, ReqlTimeoutError
