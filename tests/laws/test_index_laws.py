@@ -342,7 +342,7 @@ def test_a_filter_with_one_end_is_a_route_by_the_field() -> None:
         ("DELETE FROM entries WHERE index_id < 0", "does not have"),
         (
             "INSERT INTO entries SELECT index_id, value, key, 5 FROM entries WHERE index_id < 0",
-            "does not belong",
+            "which is wrong",
         ),
         ("UPDATE entries SET index_id = -index_id", "does not have"),
     ],

@@ -141,11 +141,11 @@ def test_upsert_is_conflict_replace(tmp_path: Path):
 def test_a_read_does_not_upsert(path: str):
     source = ReactdbSource({"path": path, "mode": "upsert"})
 
-    with pytest.raises(InvalidOption, match="mode=upsert is of writes"):
+    with pytest.raises(InvalidOption, match="mode=upsert is only for writes"):
         source.schema()
-    with pytest.raises(InvalidOption, match="mode=upsert is of writes"):
+    with pytest.raises(InvalidOption, match="mode=upsert is only for writes"):
         source.reader(schema("id long"))
-    with pytest.raises(InvalidOption, match="mode=upsert is of writes"):
+    with pytest.raises(InvalidOption, match="mode=upsert is only for writes"):
         source.streamReader(schema("seq long"))
 
 
