@@ -1,4 +1,4 @@
-"""Batches: one worker of a durable consumer, and its batches of changes.
+"""Worker: one worker of a durable consumer, and its batches of changes.
 
     poll     finish the last batch; check the leases (take, renew, give up); read on, by `partitions`
     wait     for a commit, or for the time to check the leases or to try again: in a thread, or in a coroutine

@@ -101,7 +101,7 @@ _COMPUTING: Final = (Aggregate, ConcatMap, Distinct, Group)
 
 
 def shown_event(event: Any, show: Show) -> Any:
-    """An event of a feed with what it tells as it is shown."""
+    """An event of a feed, with its documents in the form that `show` gives them."""
     if not isinstance(event, dict):
         return event
     changed = {}
