@@ -197,7 +197,7 @@ class Session:
         """The query's answer: a document or None for `get`, a value for an aggregate, a list for a sequence.
 
         Raises:
-            TableNotFound, IndexNotFound, QueryError: As the query deserves.
+            TableNotFound, IndexNotFound, QueryError: The query cannot be executed.
         """
         with self.read() as snapshot:
             return run(query, snapshot)

@@ -322,7 +322,7 @@ class Selection(FeedSource):
         result.
 
         Raises:
-            TableNotFound, IndexNotFound, QueryError: As the query deserves.
+            TableNotFound, IndexNotFound, QueryError: The query cannot be executed.
         """
         session = self._session
         result = session.run(self._query)

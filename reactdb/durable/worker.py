@@ -414,12 +414,12 @@ class Batches:
                         self._bell if isinstance(self._bell, Cursor) else self._feed().cursor()
                     )
                     if self.is_closed:
-                        # By another thread, which may not have seen this bell.
+                        # Another thread has closed this object, perhaps before this bell existed.
                         bell.close()
                         break
                     batch = self.poll()
                 except DatabaseClosed:
-                    # By another thread, just before the bell was to say so.
+                    # Another thread has closed the database, just before the bell would have rung.
                     break
                 if batch is not None:
                     return batch
