@@ -10,8 +10,8 @@ One SQLite file; documents in, changes out.
     games.filter(row["score"] > 10).changes().subscribe(print)
     games.insert({"player": "Bob", "score": 12})
 
-The public names are names of this module; of the errors, those that programs catch, and all of them in
-`reactdb.errors`. They are imported at their first use, so that `import reactdb` alone is light.
+This module has the public names, with the errors that programs usually catch. `reactdb.errors` has all errors. A name is
+imported at its first use, so that `import reactdb` alone is light.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@
     │   ├── TransactionEnded      the object of a transaction was used after its end
     │   ├── TransactionRolledBack another task ended a transaction, or a block inside of it had not ended
     │   ├── ReadOnlyDatabase      a write through a read-only handle or view of the past
-    │   │   └── PastIsReadOnly    a view of the past was asked for what only a database has (also an AttributeError)
+    │   │   └── PastIsReadOnly    a member that only a database has, used on a view of the past (also an AttributeError)
     │   ├── DatabaseClosed
     │   ├── SchemaMismatch        a document does not fit Spark's schema (also a ValueError)
     │   ├── SparkUnavailable      a package for Spark is not installed
@@ -357,7 +357,7 @@ class ReadOnlyDatabase(UsageError):
 
 
 class PastIsReadOnly(ReadOnlyDatabase, AttributeError):
-    """A view of the past was asked for what only a database has. `name` is what it was asked for."""
+    """The use of a member that only a database has, on a view of the past. `name` is the name of this member."""
 
     def __init__(self, seq: int, name: str) -> None:
         hint = f"use changes(since={seq}) of the database" if name == "changes" else "use the database itself"

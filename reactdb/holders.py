@@ -55,8 +55,8 @@ def is_gone(name: str) -> bool:
 
 @cache
 def _machine() -> str:
-    """This machine since its start, and the numbering of processes that this one is part of: containers have their
-    own."""
+    """A name for this machine, this start of it, and this process's namespace of process ids. Each container has a
+    namespace of its own."""
     parts = []
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:

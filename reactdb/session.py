@@ -3,7 +3,7 @@
     read()                    a snapshot, of one moment
     get(table, key)           one document, by the shortest path
     newest(table, key)        its newest change: the document with its metadata
-    write(table, work)        one write statement, as one commit: `writing.Write`, with a policy about mistakes
+    write(table, work)        one write statement, as one commit: a `documents.write.Write`, and a policy about mistakes
     set_hook(table, hook)     the write hook of a table, for every writer
     transact(work)            any other change, such as of tables and indexes, as one commit
     watch(query, options)     a Feed;  reader(...) for a caller that polls
@@ -73,14 +73,14 @@ SWEPT: Final = 200
 
 
 class OnSession(Protocol):
-    """What stands on a session: a handle, a view of the past, a table or another selection."""
+    """An object with a session: a handle, a view of the past, a table or another selection."""
 
     @property
     def _session(self) -> Session: ...
 
 
 def session_of(handle: OnSession) -> Session:
-    """The session of a handle or a selection: the seam for code that builds on top, such as a dialect or a server."""
+    """The session of a handle or a selection, for code that builds on it, such as a dialect or a server."""
     return handle._session
 
 
@@ -134,9 +134,10 @@ class Session:
             registry.release(self.engine)
 
     def __del__(self) -> None:
-        """Nothing refers to it any more: no handle, table, selection or feed, and no subscription."""
-        # It may be half made, or made beside a handle. At the end of the program everything is closed anyway, and half of Python
-        # is gone.
+        """Release the file of a handle that was never closed, once no handle, table, selection, feed or subscription refers to
+        it."""
+        # Nothing to release: `__init__` has failed; or this session is no handle (`inside` makes such sessions); or the program
+        # ends, when all files are closed anyway and parts of Python are gone.
         if getattr(self, "_is_closed", True) or not self._opened_at or sys.is_finalizing():
             return
         self._is_closed = True
@@ -196,7 +197,7 @@ class Session:
         """The query's answer: a document or None for `get`, a value for an aggregate, a list for a sequence.
 
         Raises:
-            TableNotFound, IndexNotFound, QueryError: As the query deserves.
+            TableNotFound, IndexNotFound, QueryError: The query cannot be executed.
         """
         with self.read() as snapshot:
             return run(query, snapshot)

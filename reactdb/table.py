@@ -322,7 +322,7 @@ class Selection(FeedSource):
         result.
 
         Raises:
-            TableNotFound, IndexNotFound, QueryError: As the query deserves.
+            TableNotFound, IndexNotFound, QueryError: The query cannot be executed.
         """
         session = self._session
         result = session.run(self._query)
@@ -428,7 +428,7 @@ class Selection(FeedSource):
             if isinstance(step, (Filter, HasFields)) and step.predicate.expression is None:
                 runs_user_code = True
         if not query.is_point:
-            # Looked at before the write: after it, the documents may be gone or changed.
+            # Before the write, because after it the documents may be gone or changed. The result is not known yet.
             self._session.hints.look(query, self._session.read, found_nothing=True)
         if return_changes is not False:
             check_return_changes(return_changes)

@@ -63,7 +63,7 @@ def demo(
     """Watch a real day of departures go through a reactive database.
 
     Every departure, arrival and cancellation of one day in 2013 is written to a database file, and live
-    boards are told of it. At the end, and once every simulated hour, the boards are compared with a fresh
+    boards receive it. At the end, and once every simulated hour, the boards are compared with a fresh
     read: the exit code is 1 if they ever differ.
     """
     with_board = not headless and not as_json and is_terminal(sys.stdout)

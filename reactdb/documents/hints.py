@@ -314,11 +314,11 @@ class HintLog:
     Thread safety: any thread. Two threads at once may examine a query twice and log the hint twice.
     """
 
-    __slots__ = ("_asked",)
+    __slots__ = ("_uses",)
 
     def __init__(self) -> None:
         # -1: the hint was logged.
-        self._asked: dict[tuple[str, int, int], int] = {}
+        self._uses: dict[tuple[str, int, int], int] = {}
 
     def look(
         self,
@@ -327,7 +327,14 @@ class HintLog:
         *,
         found_nothing: bool,
     ) -> None:
-        """Log hints about a running query, unless this line of the program was examined lately."""
+        """Log hints about the query that the caller's line of the program runs.
+
+        A line is examined at its 1st, 2nd, 4th, 8th ... use, until a hint about it was logged.
+
+        Args:
+            snapshot: Opens the snapshot for the examination.
+            found_nothing: The result is empty, or not known yet. Otherwise hints that explain an empty result are left out.
+        """
         for step in query.steps:
             if type(step) in HINTED:
                 break
@@ -338,10 +345,10 @@ class HintLog:
             return
         code = frame.f_code
         place = (code.co_filename, code.co_firstlineno, frame.f_lasti)
-        count = self._asked.get(place, 0)
-        if count < 0 or (count == 0 and len(self._asked) >= MOST_PLACES):
+        count = self._uses.get(place, 0)
+        if count < 0 or (count == 0 and len(self._uses) >= MOST_PLACES):
             return
-        self._asked[place] = count + 1
+        self._uses[place] = count + 1
         if count & (count + 1):
             return
         try:
@@ -352,7 +359,7 @@ class HintLog:
                     if hint.is_loggable and (found_nothing or not hint.is_of_nothing)
                 ]
             if texts:
-                self._asked[place] = -1
+                self._uses[place] = -1
                 logger.warning(
                     "table %r: %s (%s:%d)",
                     query.table,

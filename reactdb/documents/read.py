@@ -40,7 +40,7 @@ def run(query: Query, snapshot: Snapshot) -> Any:
     """The query's answer: a document or None for a point query, a value for an aggregate, a list for a sequence.
 
     Raises:
-        TableNotFound, IndexNotFound, QueryError: As the query deserves.
+        TableNotFound, IndexNotFound, QueryError: The query cannot be executed.
     """
     result = evaluate(query, snapshot)
     return list(result) if isinstance(result, Iterator) else result
@@ -50,7 +50,7 @@ def evaluate(query: Query, snapshot: Snapshot) -> Any:
     """As `run`, but the elements of a sequence come as an iterator, which reads the snapshot as it goes.
 
     Raises, for a sequence also while it is iterated:
-        TableNotFound, IndexNotFound, QueryError: As the query deserves.
+        TableNotFound, IndexNotFound, QueryError: The query cannot be executed.
     """
     table = find_table(query.table, snapshot)
     path = access(query, table)

@@ -100,7 +100,7 @@ class Reading:
     def __init__(self, session: Session, query: Query, snapshot: Snapshot) -> None:
         """
         Raises:
-            TableNotFound, IndexNotFound, QueryError, UnsupportedFeed: As the query deserves.
+            TableNotFound, IndexNotFound, QueryError, UnsupportedFeed: The query cannot be executed, or not be followed.
         """
         plan = compile_query(query, snapshot, Failures(query.table, raises=True))
         self.shape: Shape = shape_of(query, plan)
@@ -348,7 +348,7 @@ class Materialized:
         try:
             self._run_alone(work)
         except LeaseLost:
-            # The worker that has taken over says itself how it fares.
+            # The worker that has taken over reports its own state.
             raise
         except Exception as error:
             self._error = error

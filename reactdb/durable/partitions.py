@@ -60,7 +60,7 @@ def compile_row_wise(query: Query, snapshot: Snapshot) -> Plan:
 
     Raises:
         UnsupportedFeed: It cannot.
-        TableNotFound, IndexNotFound, QueryError: As the query deserves.
+        TableNotFound, IndexNotFound, QueryError: The query cannot be executed.
     """
     plan = compile_query(query, snapshot, Failures(query.table, raises=True))
     if not isinstance(plan.view, (PairingView, AllTablesView)):

@@ -1,4 +1,4 @@
-"""Batches: one worker of a durable consumer, and its batches of changes.
+"""Worker: one worker of a durable consumer, and its batches of changes.
 
     poll     finish the last batch; check the leases (take, renew, give up); read on, by `partitions`
     wait     for a commit, or for the time to check the leases or to try again: in a thread, or in a coroutine
@@ -414,12 +414,12 @@ class Batches:
                         self._bell if isinstance(self._bell, Cursor) else self._feed().cursor()
                     )
                     if self.is_closed:
-                        # By another thread, which may not have seen this bell.
+                        # Another thread has closed this object, perhaps before this bell existed.
                         bell.close()
                         break
                     batch = self.poll()
                 except DatabaseClosed:
-                    # By another thread, just before the bell was to say so.
+                    # Another thread has closed the database, just before the bell would have rung.
                     break
                 if batch is not None:
                     return batch

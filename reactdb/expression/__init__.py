@@ -14,7 +14,7 @@ Read it in this order:
     checks              wrong arguments of operations, in ReQL's sentences
     pattern, pattern_reader, pattern_steps
                         regular expressions for `match`, with a bound on the cost of matching
-    paths               paths of fields, for `pluck` and its kin
+    paths               paths of fields, for `pluck` and similar terms
     build, namespace    its form for users
     show, serialize     its text, and its form for indexes in the file
     compile             its generated Python function

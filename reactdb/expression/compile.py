@@ -89,7 +89,8 @@ def truth_function(node: Node, default: bool | Node = False) -> Callable[[Any], 
 
     Args:
         node: The condition.
-        default: A bool, or a node whose truth counts; `error` without a message lets the first error through.
+        default: A bool, or a node; its truth is the result then. If it is the operation `error` without a message, the
+            error of the missing value is raised.
     """
     check_literals(node)
     node = with_fixed_now(node)

@@ -525,7 +525,7 @@ class CallPosition(BroadcastPosition):
     def stop(self) -> None:
         """As every position; then it gets in line, to deliver its end."""
         super().stop()
-        # Also where it is in line, as it says: Ctrl-C may have struck between its saying so and being there.
+        # Also where `_is_in_line` is set: Ctrl-C may have struck between setting it and joining the line.
         self.broadcast.wake()
 
     def report_dropped(self, count: int) -> None:

@@ -181,7 +181,7 @@ class Node:
         if self.apart:
             for subscription in list(self.apart):
                 if subscription.can_share(first - 1):
-                    # How it begins has been delivered.
+                    # Its opening has been delivered.
                     self._share(subscription)
                     del self.apart[subscription]
                     continue

@@ -8,8 +8,7 @@ A reader holds the last delivered list. Its next deltas must, item by item, dele
     changed its rank     delete and insert
     changed its value    delete and insert at the same offset
 
-Elements that keep their value and their order among themselves stay, the longest such row of them: no event says that
-nothing changed.
+The longest sequence of elements that keep their values and their order stays, so no event reports an unchanged element.
 
 Where the caller knows the changes behind the items, the items come in the order of these changes. So the items of one
 commit have the order of its writes, whether its changes are delivered one by one or as a net difference.

@@ -431,7 +431,7 @@ class Subscription:
                 self._base = max(self._published(), self.since)
             self._stop()
             self._end(end)
-        # Also where it is woken already, as it says: Ctrl-C may have struck between its saying so and being woken.
+        # Also where it is marked as woken: Ctrl-C may have struck between the mark and the wake-up.
         self.is_woken = True
         self.consumer.wake(self)
 

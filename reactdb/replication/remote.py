@@ -369,7 +369,7 @@ def _decode(text: bytes) -> Any:
 
 
 def _limit_pieces(answer: httpx.Response, most: int) -> Iterator[bytes]:
-    """The unpacked pieces of a response: a megabyte may become a gigabyte.
+    """Yield the unpacked pieces of a response, and count their bytes: a packed megabyte may become a gigabyte.
 
     Raises:
         CouchError: 502, they are more than `most` bytes.

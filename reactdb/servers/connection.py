@@ -433,7 +433,8 @@ class Connection(asyncio.Protocol):
         self.advance()
 
     def _await_more(self, conversation: Conversation) -> None:
-        """Nothing can be done until more bytes arrive, or `wake` is called."""
+        """Wait until more bytes arrive, or `wake` is called: resume reading, and set the time limits of this wait. End, if the
+        server is stopping."""
         if self._is_stopping:
             self._end(conversation.last_bytes())
             return

@@ -230,9 +230,12 @@ def read_users(path: Path) -> dict[str, User]:
 
 
 def write_user(path: Path, user: User) -> bool:
-    """Add the user to the file, or change the line. Whether the user is new. Other lines stay as they are.
+    """Add a user to the file, or change the line of an existing user. Other lines stay as they are.
 
     A new file can be read by its owner only. The file is replaced as a whole, so a crash leaves the old or the new file.
+
+    Returns:
+        Whether the user is new.
     """
     line = user.line()
     lines = []

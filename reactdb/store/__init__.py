@@ -1,4 +1,4 @@
-"""Store: one SQLite file with the change log, and the data derived from it. Only this room speaks SQL.
+"""Store: one SQLite file with the change log, and the data derived from it. Only this package speaks SQL.
 
 Read it in this order.
 
@@ -20,7 +20,7 @@ The way of a write, from top to bottom:
     log             entries of the log, written and read; `clock` has their times
     publisher       gives the commit to the feeds, in log order
     checkpoints     empties SQLite's write-ahead log into the file; `wal_room` keeps room in it
-    retention       removes history, where it takes more than its `room`; before that, `sweeps` make smaller what hooks keep
+    retention       removes history; `room` measures what history may take, and `sweeps` first remove rows that hooks have stored
 
 The way of a read:
 
@@ -41,5 +41,5 @@ Around them:
     file/           SQLite and the file system: opening, locks, identity, flushing, fork()
     tools/          the doctor and salvage: they read a closed file
 
-Rule of this room: it knows keys, bytes and seqs; the meaning of queries, and the subscribers, are known above it.
+Rule of this package: it knows keys, bytes and seqs. It knows neither the meaning of a query nor the subscribers.
 """

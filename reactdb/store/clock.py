@@ -77,7 +77,8 @@ def measure_clock_lag_ms(connection: Connection, now_ms: int) -> int | None:
 
 
 def read_log_clock(connection: Connection, newest_ms: int, now_ms: int) -> int:
-    """The time of the log's own clock, while the machine's is wrong."""
+    """The time of the log's own clock in milliseconds: the time of entries that are written while the machine's clock is behind
+    the log."""
     known = str(read_fact(connection, SHOWN) or "").partition(" ")
     shown_ms, then_ms = int(known[0] or 0), int(known[2] or 0)
     # A newer entry was written while the machine's clock was ahead again. The log's clock restarts at that entry.

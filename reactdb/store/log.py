@@ -368,14 +368,14 @@ def _pages(
 ) -> Iterator[Iterator[Change]]:
     table_ids = None if table is None else (table.id,)
     # A caller that reads one old document will read others, too, also of later pages.
-    is_asked = False
+    is_used = False
     while since < until:
         old_documents = None
         with snapshot() as now:
             where = (now.connection, now.catalogue, since, until)
             page = partial(read, *where, table_ids=table_ids, limit=PAGE_CHANGES)
             # Old versions that a transaction has superseded may be removed tomorrow.
-            if is_asked or file.has_transaction_here():
+            if is_used or file.has_transaction_here():
                 entries, since = page()
             else:
                 old_documents = OldDocuments(file, since)
@@ -383,7 +383,7 @@ def _pages(
         if entries is not None:
             changes = make_changes(entries, now.catalogue, old_documents)
             yield filter(is_shown, changes) if now.catalogue.has_hidden else changes
-        is_asked = is_asked or (old_documents is not None and old_documents.is_asked)
+        is_used = is_used or (old_documents is not None and old_documents.is_used)
 
 
 class PastNames:
@@ -439,10 +439,10 @@ class OldDocuments:
 
     Attributes:
         since: The page begins after this seq. The page needs nothing that compaction removes up to here.
-        is_asked: A caller has used an old document.
+        is_used: A caller has used an old document.
     """
 
-    __slots__ = ("__weakref__", "_file", "_found", "_lock", "_prevs", "is_asked", "since")
+    __slots__ = ("__weakref__", "_file", "_found", "_lock", "_prevs", "is_used", "since")
 
     def __init__(self, file: LogFile, since: int) -> None:
         self._file = file
@@ -450,7 +450,7 @@ class OldDocuments:
         self._prevs: Sequence[int | None] = ()
         self._found: dict[int, tuple[bytes | None, int]] | None = None
         self.since = since
-        self.is_asked = False
+        self.is_used = False
 
     def read_without(self, page: Callable[..., tuple[Entries | None, int]]) -> tuple[Entries | None, int]:
         """The rows that `page` reads, without the old documents."""
@@ -470,7 +470,7 @@ class OldDocuments:
             CorruptDatabase: The stored bytes do not match their checksum.
             ForkedDatabase, StorageMoved: It cannot be looked up any more.
         """
-        self.is_asked = True
+        self.is_used = True
         if change.prev is None and change.kind_code == INSERT:
             return None
         documents = self._look_up()

@@ -48,7 +48,7 @@ CHECKSUM = f"reactdb_seal({LOG_1})"
 # Of format 1. In braces: where SQLite puts the columns that later formats have added (ADDED).
 TABLES_1 = (
     # The log is the database: each document version once, in the entry that wrote it.
-    # Not AUTOINCREMENT: seqs are given by the writer, and `snapshot.head_seq` says why none is given twice.
+    # Not AUTOINCREMENT: seqs are given by the writer, and `snapshot.read_head_seq` says why none is given twice.
     """CREATE TABLE log (
             seq INTEGER PRIMARY KEY,
             table_id INTEGER NOT NULL,

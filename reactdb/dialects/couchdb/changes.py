@@ -27,7 +27,7 @@ from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.filters import DocumentFilter, IdFilter, SelectorFilter
 from reactdb.dialects.couchdb.names import id_of, key_or_none
 from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, add_losers
-from reactdb.dialects.couchdb.removals import UNKNOWN, ToldBefore
+from reactdb.dialects.couchdb.removals import UNKNOWN, ReceivedDocuments
 from reactdb.dialects.couchdb.sequences import time_text
 from reactdb.dialects.couchdb.states import State, load_many, states_of
 from reactdb.errors import DatabaseClosed
@@ -105,7 +105,7 @@ class _Candidate:
         # Revisions, each with the document for the filter.
         self.leaves = leaves
         self.doc = doc
-        # The state of the reader's last row of the document, as `ToldBefore.document` returns it.
+        # The state of the reader's last row of the document, as `ReceivedDocuments.document` returns it.
         self.before = before
         self.log = log
 
@@ -143,7 +143,7 @@ class ChangesFeed:
         self._is_finished = request.limit == 0
         self._lock = threading.Lock()
         self._on_ready: Callable[[], object] | None = None
-        self._is_told = False
+        self._is_woken = False
         self._keys: list[bytes] | None = None
         ids = request.doc_ids
         if ids is None and isinstance(request.filter, IdFilter):
@@ -165,9 +165,9 @@ class ChangesFeed:
 
         # All rows up to this position were returned.
         self._passed_seq = self._last_seq
-        self._told: ToldBefore | None = None
+        self._received: ReceivedDocuments | None = None
         if request.removals and request.filter is not None and not request.descending:
-            self._told = ToldBefore(database, self._position)
+            self._received = ReceivedDocuments(database, self._position)
         self._end_if_over()
 
     def _seq(self, reading: OpenReading, text: str | None, default: int) -> int:
@@ -209,7 +209,7 @@ class ChangesFeed:
         """The next present rows, at most `most`, and fewer of large documents. Only an empty list means that there are no
         more."""
         with self._lock:
-            self._is_told = False
+            self._is_woken = False
         self._passed_seq = self._last_seq
         rows: list[dict[str, Any]] = []
         size = 0
@@ -234,9 +234,9 @@ class ChangesFeed:
                     # The rest of this page is read again.
                     end, end_text = candidate.seq, candidate.seq_text
                     break
-            self._move(end, end_text, is_told=len(rows) > count)
-            if self._told is not None:
-                self._told.note_page(end, page.newest, is_last=is_last)
+            self._move(end, end_text, has_rows=len(rows) > count)
+            if self._received is not None:
+                self._received.note_page(end, page.newest, is_last=is_last)
             if not rows:
                 self._passed_seq = self._last_seq
             if is_last:
@@ -244,14 +244,14 @@ class ChangesFeed:
                 break
         return rows
 
-    def _move(self, end: int, end_text: str, *, is_told: bool) -> None:
+    def _move(self, end: int, end_text: str, *, has_rows: bool) -> None:
         if not self._request.descending:
             self._position = end
             self._last_seq = end_text
             self._end_if_over()
         else:
             self._above = end - 1
-            if is_told:
+            if has_rows:
                 self._last_seq = end_text
 
     def _end_if_over(self) -> None:
@@ -276,7 +276,7 @@ class ChangesFeed:
                     break
                 end = changes[-1].seq
                 if not states:
-                    self._move(end, reading.seq_text(end), is_told=False)
+                    self._move(end, reading.seq_text(end), has_rows=False)
             if is_last and not request.descending:
                 end = until
             elif states:
@@ -348,7 +348,7 @@ class ChangesFeed:
             doc = database.render(state.winner, state)
             if request.conflicts:
                 add_losers(doc, state)
-        before = None if self._told is None else self._told.document(reading, state)
+        before = None if self._received is None else self._received.document(reading, state)
         log = log_details(reading, state) if request.include_log else None
         return _Candidate(state.seq, text, state, leaves, doc, before, log)
 
@@ -438,9 +438,9 @@ class ChangesFeed:
     def _wake(self) -> None:
         with self._lock:
             callback = self._on_ready
-            if callback is None or self._is_told:
+            if callback is None or self._is_woken:
                 return
-            self._is_told = True
+            self._is_woken = True
         callback()
 
     def close(self) -> None:

@@ -202,7 +202,8 @@ class CouchDatabase(DocumentReader):
         return self._transact(one)
 
     def _transact(self, work: Callable[[WriteTransaction, Tables], T]) -> T:
-        """
+        """Call `work` with a transaction and the tables of this database, as one commit, and return its result.
+
         Raises:
             CouchError: 403, the file or the table cannot be written; 404, the database was deleted.
         """
@@ -296,7 +297,8 @@ class CouchDatabase(DocumentReader):
         attachments: bool,
         atts_since: Sequence[str] | None,
     ) -> list[dict[str, Any]]:
-        """Revisions in the form of `open_revs`. Outside of a snapshot, because attachments may be large."""
+        """Revisions in the form of `open_revs`. Called after the snapshot is closed: reading large attachments takes
+        long."""
         results: list[dict[str, Any]] = []
         for rev, there in opened:
             spend(CALL_STEPS)
@@ -763,7 +765,7 @@ class CouchDatabase(DocumentReader):
         """A feed of the database's changes.
 
         Args:
-            asked: What is asked for by name, in the place of a request: `changes(since="0", include_docs=True)`.
+            asked: The fields of a request by name, instead of `request`: `changes(since="0", include_docs=True)`.
 
         Raises:
             CouchError: 400, `since` is no position of this database.

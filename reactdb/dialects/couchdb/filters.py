@@ -1,7 +1,7 @@
 """Filters of `_changes`: they select the revisions of a feed.
 
-A filter sees a revision in CouchDB's form, a tombstone included: with `_deleted`, and whatever fields it kept. With
-`style=all_docs` each leaf is asked about; otherwise the winner is.
+A filter gets a revision in CouchDB's form. A tombstone has `_deleted` and its remaining fields. With `style=all_docs` the filter
+is called with each leaf; otherwise with the winner.
 
 Rule of this file: a filter is refused before the feed begins.
 """

@@ -1,7 +1,7 @@
 """Removals: the reader's last state of a document, which shows that the document has left a filter.
 
-    told.note_page(end, newest, is_last=...)    the reader received everything up to `end`, with `newest` as the newest seq
-    told.document(reading, state)               the document in the state that the reader received last
+    received.note_page(end, newest, is_last=...)    the reader received everything up to `end`, with `newest` as the newest seq
+    received.document(reading, state)               the document in the state that the reader received last
 
 Up to one position the reader knows the documents of that position. After it come pages that were read while others wrote. Each
 page contains documents as of its own reading.
@@ -23,8 +23,8 @@ UNKNOWN: Final = object()
 """A document whose earlier state is no longer in the log."""
 
 
-class ToldBefore:
-    """The events of one reader that begins with the documents as of `position`."""
+class ReceivedDocuments:
+    """The documents that one reader has received. The reader begins with the documents as of `position`."""
 
     def __init__(self, database: DocumentReader, position: int) -> None:
         self._database = database

@@ -70,7 +70,7 @@ class DatabaseUpdates:
         self._is_finished = False
         self._lock = threading.Lock()
         self._on_ready: Callable[[], object] | None = None
-        self._is_told = False
+        self._is_woken = False
         # By table number; the number of the catalogue stands for all tables that are not hidden.
         self._subscriptions: dict[int, DisposableBase] = {}
         self._listens_to = -1
@@ -97,7 +97,7 @@ class DatabaseUpdates:
     def rows(self, most: int = 1000) -> list[dict[str, Any]]:
         """The next present rows, at most `most`; but the two rows of a rename stay together, because they have one seq."""
         with self._lock:
-            self._is_told = False
+            self._is_woken = False
         try:
             if self._subscriptions:
                 # Before the log is read, so that a later commit wakes the reader.
@@ -175,9 +175,9 @@ class DatabaseUpdates:
     def _wake(self) -> None:
         with self._lock:
             callback = self._on_ready
-            if callback is None or self._is_told:
+            if callback is None or self._is_woken:
                 return
-            self._is_told = True
+            self._is_woken = True
         callback()
 
     def close(self) -> None:

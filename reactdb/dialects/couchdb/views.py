@@ -78,7 +78,7 @@ def view_answers(
     Raises:
         CouchError: As `view`; if one query is refused, all are.
     """
-    # Whether there is such a view is asked also where there is no question.
+    # Without queries, too, a missing view is an error.
     function = view_function(database, design, name, reduce=False)
     for query in queries:
         function = view_function(database, design, name, query.reduce)

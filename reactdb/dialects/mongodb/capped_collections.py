@@ -145,7 +145,8 @@ Written = tuple[TableInfo, bytes, bytes | None]
 def _make_room(
     draft: Draft, order: TableInfo, totals: Totals, cap: Cap
 ) -> tuple[Totals, list[Written], list[Written]]:
-    """The totals after making room, and the deletions for it: documents, and rows of the order."""
+    """Choose the oldest documents for deletion, to make room. Returns: the new totals, the deletions of documents, and those of
+    rows of `order`."""
     removed: list[Written] = []
     rows: list[Written] = []
     count, size, first = totals.held, totals.size, totals.first

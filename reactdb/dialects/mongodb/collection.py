@@ -428,7 +428,7 @@ class CollectionWork:
             `value`, `lastErrorObject`.
 
         Raises:
-            MongoError: As the command deserves.
+            MongoError: The command is invalid, or fails.
         """
         modify = Modify(
             command.get("query"),

@@ -1,8 +1,8 @@
 """Editing one document by paths, for the operators of an update.
 
-    edit = Editing(document)
-    edit.change(("a", "b"), modifier, moment)
-    edit.document, edit.description()
+    editor = DocumentEditor(document)
+    editor.change(("a", "b"), modifier, moment)
+    editor.document, editor.description()
 
 Only changed parts of the document are copied. If a path has to be made, the description has its first new component, with
 everything in it; otherwise it has the path itself, with its final value.

@@ -127,7 +127,7 @@ def id_shown(key: Any) -> Any:
 
 
 def is_spelled(key: Any) -> bool:
-    """Whether a primary key may be shown as another value than in other fields. False of those that most documents have."""
+    """Whether a value may have another form as a primary key than in other fields. False for the usual keys."""
     kind = type(key)
     if kind is str:
         return bool(key[:1] == SPELLED)

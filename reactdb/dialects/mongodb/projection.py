@@ -70,7 +70,7 @@ class Projection:
         return self._positional is not None
 
     def _read(self, spec: Mapping[str, Any], collation: TextKey | None) -> dict[str, Any]:
-        """The remaining fields for `$project`; the cuts and the positional path are stored."""
+        """Store the cuts and the positional path in this object. Returns: the other fields, for `$project`."""
         rest: dict[str, Any] = {}
         sliced: list[str] = []
         for path, value in _flat(spec, ""):

@@ -64,7 +64,7 @@ def check_options(given: Any, scope: StreamScope) -> StreamOptions:
     """The value of `$changeStream` as options, of a stream of this scope.
 
     Raises:
-        MongoError: Whichever of the codes of change streams it deserves.
+        MongoError: An option is invalid. The code depends on the option.
     """
     if not isinstance(given, Mapping):
         raise MongoError(

@@ -223,9 +223,11 @@ class DocumentWriter:
     # insert
 
     def insert(self, stored: tuple[bytes, bytes], document: Mapping[str, Any]) -> None:
-        """
+        """Insert a document.
+
         Args:
-            document: The same, for an error about its `_id`.
+            stored: The key, and the encoded document.
+            document: The same document, decoded, for an error about its `_id`.
 
         Raises:
             MongoError: 11000, its key is taken; 121, the validator refuses it.

@@ -39,7 +39,7 @@ Show = Callable[[Any], Any]
 
 
 def is_spelled(key: Any) -> bool:
-    """Whether a primary key may be shown as another value than in other fields. False of those that most documents have."""
+    """Whether a value may have another form as a primary key than in other fields. False for the usual keys."""
     kind = type(key)
     if kind is str:
         return bool(key[:1] == SIGN)
@@ -101,7 +101,7 @@ _COMPUTING: Final = (Aggregate, ConcatMap, Distinct, Group)
 
 
 def shown_event(event: Any, show: Show) -> Any:
-    """An event of a feed with what it tells as it is shown."""
+    """An event of a feed, with its documents in the form that `show` gives them."""
     if not isinstance(event, dict):
         return event
     changed = {}

@@ -184,7 +184,7 @@ def with_shown_changes(done: dict[str, Any], primary_key: str) -> dict[str, Any]
 
 
 def change(write: Write, hook: Hook | None, key: bytes, compute: Callable[[Any], Any], kind: int) -> None:
-    """Replace a document by the result of `compute`, after the write hook has accepted it."""
+    """Replace a document by the result of `compute`. A write hook gets this result, and its own result is stored instead."""
     spend(CALL_STEPS)
     if hook is None:
         write.change(key, compute, kind)

@@ -333,6 +333,6 @@ def minutes(time: Any) -> int:
 
 @operation("seconds", 1)
 def seconds(time: Any) -> float:
-    """Seconds of the minute; of its last millisecond, too, they are below 60."""
+    """Seconds of the minute, cut to milliseconds. They are not rounded, so they are always below 60."""
     moment = time_(time)
     return (moment.second * 1_000 + moment.microsecond // 1_000) / 1_000

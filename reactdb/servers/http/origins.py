@@ -112,7 +112,7 @@ class Origins:
         }
 
     def preflight(self, request: Mapping[str, str]) -> dict[str, str] | None:
-        """The headers of the answer to a browser's question whether it may ask; None where it may not, or asks nothing."""
+        """The headers of the answer to a CORS preflight request; None for another request or a forbidden origin."""
         allowed = self.headers(request)
         if not allowed or "access-control-request-method" not in request:
             return None

@@ -70,7 +70,8 @@ class ResumingStream:
         """The ready events, as `LogStream.batch`.
 
         Raises:
-            OperationFailure: The stream cannot go on. It is closed, unless that error was resumable, too.
+            OperationFailure: The stream cannot continue. It is closed now, except after a resumable error: then the next
+                call resumes it.
         """
         if self.is_closed:
             return StreamBatch([], self.token, True)

@@ -40,7 +40,7 @@ Run = Callable[[Iterator[Document]], Iterator[Document]]
 OfOne = Callable[[Document], Document | None]
 
 MAX_MEMORY_BYTES: Final = 256 * 2**20
-"""How many bytes of documents a stage holds at most: `$sort`, `$group` and their kin. There is no disk for more."""
+"""How many bytes of documents a stage holds at most: `$sort`, `$group` and similar stages. There is no disk for more."""
 
 
 @dataclass(slots=True, frozen=True)
