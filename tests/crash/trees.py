@@ -134,7 +134,7 @@ def wrong_tables(notes: CouchDatabase) -> Iterator[str]:
     with notes.reading() as reading:
         tables, snapshot = reading.tables, reading.snapshot
         main, conflicts, tombstones = (
-            {change.key_bytes for change in read_newest_by_key(snapshot, table)} for table in tables.told
+            {change.key_bytes for change in read_newest_by_key(snapshot, table)} for table in tables.watched
         )
         if main & tombstones:
             yield f"{main & tombstones} are both alive and deleted"

@@ -144,8 +144,8 @@ def main() -> int:
     parser.add_argument("--tests", nargs="+", default=[], metavar="PATH", help="the tests of changed lines")
     parser.add_argument("--most", type=int, metavar="N", help="at most so many mutants of changed lines")
     arguments = parser.parse_args()
-    if arguments.copy_with is not None:
-        return run_changed(arguments.copy_with, arguments.tests, arguments.most, only_list=arguments.list)
+    if arguments.changed is not None:
+        return run_changed(arguments.changed, arguments.tests, arguments.most, only_list=arguments.list)
     words = arguments.words
     chosen = [one for one in MUTANTS if not words or any(word in one.name for word in words)]
     if not chosen:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants.__main__ import main
 from tests.mutants.generate import changed_lines, find_tests, mutants_of
 from tests.mutants.mutants import MUTANTS, Mutant
 from tests.mutants.patterns import PLACEHOLDER, find_places, replace
@@ -212,3 +213,23 @@ def take(queue: list[int], limit: int = 5) -> int:
         )
         assert ["tests/store"] == find_tests("reactdb/store/file/other.py", tmp_path)
         assert ["tests/surface"] == find_tests("reactdb/query.py", tmp_path)
+
+
+def test_the_command_lists_the_kept_mutants(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["tests.mutants", "--list"])
+
+    assert main() == 0
+
+    assert capsys.readouterr().out.splitlines() == [one.name for one in MUTANTS]
+
+
+def test_the_command_chooses_the_mutants_of_changed_lines(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "tests.mutants.__main__.run_changed", lambda *how, only_list: asked.append((*how, only_list)) or 0
+    )
+    monkeypatch.setattr("sys.argv", ["tests.mutants", "--changed", "main", "--most", "5", "--list"])
+
+    assert main() == 0
+
+    assert asked == [("main", [], 5, True)]

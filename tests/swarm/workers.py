@@ -39,8 +39,11 @@ import rethinkdb.errors
 import reactdb
 from reactdb.database import Database
 from reactdb.durable import worker
-from reactdb.servers import http, mongodb  # noqa: F401 (imported here, so that forked processes need not)
+
+# Servers are imported here, because that takes half a second and forked processes need it at once.
+from reactdb.servers import mongodb  # noqa: F401
 from reactdb.servers import rethinkdb as _rethinkdb  # noqa: F401
+from reactdb.servers.http import HTTPServer, aidbox, couchdb  # noqa: F401
 from reactdb.session import session_of
 from tests.one_story.story import TABLE, Step
 from tests.one_story.ways import WAYS, CouchDB, Native, Way
