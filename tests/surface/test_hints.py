@@ -384,7 +384,7 @@ def test_a_program_of_very_many_lines_is_not_kept_in_mind(events: Any) -> None:
     for number in range(MOST_PLACES + 10):
         exec(compile("events.get_all(5).run()", f"line {number}", "exec"), {"events": events})
 
-    assert MOST_PLACES == len(events._session.hints._asked)
+    assert MOST_PLACES == len(events._session.hints._uses)
 
 
 def test_a_hint_that_fails_does_not_fail_the_query(events: Any, monkeypatch: pytest.MonkeyPatch) -> None:
