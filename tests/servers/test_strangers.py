@@ -347,7 +347,9 @@ def test_a_client_of_mongodb_that_reads_nothing_is_sent_away(db: Any) -> None:
 
 def test_a_command_of_mongodb_that_takes_too_long_is_stopped(db: Any) -> None:
     numbers = {"n": list(range(1_000))}
-    twice = [{"$unwind": "$n"}, {"$lookup": {"from": "notes", "pipeline": [{"$unwind": "$n"}], "as": "more"}}]
+    each = {"$lookup": {"from": "notes", "pipeline": [{"$unwind": "$n"}], "as": "more"}}
+    # Counted, so that no first batch is ready in time.
+    twice = [{"$unwind": "$n"}, each, {"$count": "all"}]
     with serve_mongodb(db, limits=Limits(query_s=0.1)) as server, Wire(server.port) as wire:
         wire.ask({"insert": "notes", "documents": [{"_id": 1, **numbers}], "$db": "reactdb"})
         answer = wire.ask({"aggregate": "notes", "pipeline": twice, "cursor": {}, "$db": "reactdb"})
