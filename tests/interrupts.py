@@ -11,6 +11,7 @@ Prints one line and ends with status 1 at the first promise that is broken.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import random
 import signal
 import sys
@@ -231,6 +232,9 @@ class Sweep:
         thread = threading.Thread(target=write, daemon=True)
         thread.start()
         thread.join(FREE_S)
+        if thread.is_alive():
+            # To see where it waits, and who has what it waits for.
+            faulthandler.dump_traceback(all_threads=True)
         assert not thread.is_alive(), "another thread cannot write"
         assert not failed, failed
         assert time.monotonic() - begun < FREE_S
