@@ -17,7 +17,7 @@ imported at its first use, so that `import reactdb` alone is light.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 __version__ = "0.1.0"
 
@@ -140,9 +140,12 @@ __all__ = [
 ]
 
 
+# Modules of their own: `reactdb.json.dumps` after `import reactdb`.
+_MODULES: Final = ("errors", "json", "spark", "testing")
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("errors", "json", "spark", "testing"):
-        # Modules of their own, not names of it: `reactdb.json.dumps` after `import reactdb`.
+    if name in _MODULES:
         return import_module(f"reactdb.{name}")
     home = _HOME_OF.get(name)
     if home is None:
@@ -154,4 +157,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    # Without what this file imports, and without inner modules: the names for a user's completion.
+    return sorted({*__all__, *_MODULES})

@@ -5,9 +5,8 @@
     filter({"a": {"$gt": 5}})      another system's operator: here the name of a field
     order_by("nope")               a field without any document
 
-Each of these queries is right for some table, so none is refused. `explain()` shows the hints. A query is also
-examined when one line of a program runs it for the first, second, fourth, eighth ... time, until a hint was logged:
-that costs next to nothing, and a table that was empty at first is examined again.
+Each of these queries is right for some table, so none is refused. `explain()` shows the hints. For the log, a query is
+examined once for each line of the program, at the first run that meets a document in its table.
 
 Rule of this file: a hint changes no answer, and an error in this file never fails the query.
 """
@@ -309,16 +308,16 @@ def format_path(path: tuple[str, ...]) -> str:
 
 
 class HintLog:
-    """Counts how often each line of a program has run a query, and which lines got a hint. Each handle has one.
+    """Examines the query of each line of a program once, and logs the hints about it. Each handle has one.
 
     Thread safety: any thread. Two threads at once may examine a query twice and log the hint twice.
     """
 
-    __slots__ = ("_uses",)
+    __slots__ = ("_examined",)
 
     def __init__(self) -> None:
-        # -1: the hint was logged.
-        self._uses: dict[tuple[str, int, int], int] = {}
+        # File, first line of the function, place in its code.
+        self._examined: set[tuple[str, int, int]] = set()
 
     def look(
         self,
@@ -327,9 +326,7 @@ class HintLog:
         *,
         found_nothing: bool,
     ) -> None:
-        """Log hints about the query that the caller's line of the program runs.
-
-        A line is examined at its 1st, 2nd, 4th, 8th ... use, until a hint about it was logged.
+        """Log hints about the query that the caller's line of the program runs, if the line was not examined before.
 
         Args:
             snapshot: Opens the snapshot for the examination.
@@ -345,21 +342,20 @@ class HintLog:
             return
         code = frame.f_code
         place = (code.co_filename, code.co_firstlineno, frame.f_lasti)
-        count = self._uses.get(place, 0)
-        if count < 0 or (count == 0 and len(self._uses) >= MOST_PLACES):
-            return
-        self._uses[place] = count + 1
-        if count & (count + 1):
+        if place in self._examined or len(self._examined) >= MOST_PLACES:
             return
         try:
             with snapshot() as now:
+                if not now.rows(find_table(query.table, now), limit=1):
+                    # An empty table gives no evidence: the line is examined when the table has documents.
+                    return
+                self._examined.add(place)
                 texts = [
                     hint.text
                     for hint in hints(query, now, SAMPLE)
                     if hint.is_loggable and (found_nothing or not hint.is_of_nothing)
                 ]
             if texts:
-                self._uses[place] = -1
                 logger.warning(
                     "table %r: %s (%s:%d)",
                     query.table,

@@ -1,6 +1,6 @@
-"""Reading: the result of a query, from one snapshot.
+"""Reads: the result of a query, from one snapshot.
 
-`access` chooses how documents leave the file and returns the remaining steps. `steps` defines their effect on the
+`access_path` chooses how documents leave the file and returns the remaining steps. `steps` defines their effect on the
 decoded documents. This file combines the two, with the steps over more than one sequence: unions, groups and
 aggregates.
 

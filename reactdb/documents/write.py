@@ -1,4 +1,4 @@
-"""Writing: the effect of `insert`, `update`, `replace` and `delete` on documents, inside one write transaction.
+"""Writes: the effect of `insert`, `update`, `replace` and `delete` on documents, inside one write transaction.
 
 One statement is a `Write`: a table, a transaction, a policy, and the counters of the result. Each operation computes
 the new content of a key and gives it to `Write.put`, which compares it with the stored content, gives it to the

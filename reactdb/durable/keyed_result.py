@@ -1,4 +1,4 @@
-"""Keyed: the result of a selection as documents by key, so that a table can hold it, and the effect of changes on
+"""Keyed results: the result of a selection as documents by key, so that a table can hold it, and the effect of changes on
 them.
 
     KeyedRows      a document for each of the source, by its primary key: tables, ranges, filters, maps

@@ -1,4 +1,4 @@
-"""Materialized: a durable table kept equal to a selection, by a durable consumer's lease and a view.
+"""Materialized views: a durable table kept equal to a selection, by a durable consumer's lease and a view.
 
     build      from one snapshot: a short table in one transaction; a long one in steps, as `NAME.building`, then renamed
     step       the commits since the position, read beside the writers; then one transaction writes the documents

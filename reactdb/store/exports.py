@@ -49,7 +49,7 @@ LONG_HISTORY = 20_000
 # Keys in the first batch to revert.
 FIRST_KEYS = 4
 
-# Today's documents; for those that changed after ?4, only the fact that they did.
+# Today's documents. Of a document that changed after ?4, the row has the key and the newest seq, and no body.
 STATE = (
     "SELECT h.key, l.body, l.seal, h.seq FROM heads h LEFT JOIN log l ON l.seq = h.seq AND h.seq <= ?4"
     " WHERE h.table_id = ?1 AND h.key >= ?2 AND h.key < ?3 ORDER BY h.key LIMIT ?5"

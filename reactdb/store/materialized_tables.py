@@ -1,4 +1,4 @@
-"""Kept tables: tables that `materialize` keeps equal to a selection; all other writers are refused.
+"""Materialized tables: tables that `materialize` keeps equal to a selection; all other writers are refused.
 
 The table names the write hook of this file, and every process knows the hook. So every writer is refused, native or
 of a dialect, unless the write is the keeper's. The file's rows beside the table, a lease and a position, are removed

@@ -199,7 +199,7 @@ def find_newest_of_age(
 def find_newest_older_than(connection: Connection, low: int, head: int, time_ms: int) -> int:
     """The newest seq in low..head that was written at or before `time_ms`; `low` where there is none.
 
-    By bisection: times never decrease along the log, and a removed seq stands for the next existing one.
+    The search is a bisection, because times never decrease along the log. If a seq was removed, the next existing seq is read.
     """
     while low < head:
         middle = (low + head + 1) // 2

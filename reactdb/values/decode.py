@@ -1,4 +1,4 @@
-"""Decoding: from the bytes that `codec` wrote back to documents.
+"""Decode: from the bytes that `codec` wrote back to documents.
 
     decode           fresh dicts and lists, the caller's to change
     decode_frozen    shared ones, which refuse changes

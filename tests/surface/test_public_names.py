@@ -75,3 +75,7 @@ def test_a_feed_counts_what_it_has_delivered(games):
 def test_a_feed_says_whether_its_events_make_a_list(games):
     assert games.order_by("id").limit(3).changes(include_initial=True, include_offsets=True).is_list
     assert not games.changes().is_list
+
+
+def test_a_user_completes_public_names_only() -> None:
+    assert sorted({*reactdb.__all__, "errors", "json", "spark", "testing"}) == dir(reactdb)

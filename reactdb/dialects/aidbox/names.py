@@ -1,4 +1,4 @@
-"""Spelling: types, ids and resources as Aidbox has them, and documents.
+"""Names: types, ids and resources as Aidbox has them, and documents.
 
     native                                   Aidbox
     ---------------------------------------  ------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Listing: the documents of a range of ids, in the order of the ids' bytes.
+"""The rows of `_all_docs`: the documents of a range of ids, in the order of the ids' bytes.
 
 Unchanged ids have the order of keys. Escaped ids (see `names`) have another order, and if a table has such a key, all of its
 keys are read.

@@ -1,4 +1,4 @@
-"""Sweeping: find chunks of ancestors that no path reaches any more, and remove them.
+"""Ancestor sweep: find chunks of ancestors that no path reaches any more, and remove them.
 
 A chunk is written once and shared by the leaves above it. It is not needed any more when the paths of all leaves end before it,
 because they keep `revs_limit` revisions; when its leaf was purged; and when another chunk has its place.

@@ -1,4 +1,4 @@
-"""Wakers: call the functions that wait for a database's next change.
+"""Change waiters: call the functions that wait for a database's next change.
 
 One subscription per table and process serves all waiting functions. A function that waits for some documents only, or for
 documents with a value in a field, is found by hashing the changed documents: so thousands of others cost a write nothing.

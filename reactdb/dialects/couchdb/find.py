@@ -1,4 +1,4 @@
-"""Finding: `_find`, `_explain` and `_index`.
+"""Mango queries: `_find`, `_explain` and `_index`.
 
 `_find` reads candidates: if the selector has an equality, a range of numbers or a prefix of a text, and the table has an index of
 that field, also a native index, from this index; else the documents in the order of ids, all or between the selector's bounds on

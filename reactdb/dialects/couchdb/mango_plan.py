@@ -1,4 +1,4 @@
-"""Planning: the index for a `_find`, and the reasons of `_explain` against the other indexes.
+"""The plan of a Mango query: the index for a `_find`, and the reasons of `_explain` against the other indexes.
 
 An index serves if the selector has a condition on each of its fields, and if it gives the requested order. Of several such
 indexes, the plan takes the index whose first fields have most of the selector's conditions, then the index with the fewest

@@ -1,4 +1,4 @@
-"""Spelling: documents, keys and table names as CouchDB has them, and back.
+"""Names: documents, keys and table names as CouchDB has them, and back.
 
     native                                CouchDB
     ------------------------------------  ---------------------------------------------------------------------------

@@ -71,7 +71,7 @@ class DatabaseUpdates:
         self._lock = threading.Lock()
         self._on_ready: Callable[[], object] | None = None
         self._is_woken = False
-        # By table number; the number of the catalogue stands for all tables that are not hidden.
+        # Subscriptions by the number of their table. The subscription to all visible tables has the number of the catalogue.
         self._subscriptions: dict[int, DisposableBase] = {}
         self._listens_to = -1
         self._waiting: deque[Event] = deque()

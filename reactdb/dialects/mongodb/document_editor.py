@@ -1,4 +1,4 @@
-"""Editing one document by paths, for the operators of an update.
+"""DocumentEditor: changes of one document by paths, for the operators of an update.
 
     editor = DocumentEditor(document)
     editor.change(("a", "b"), modifier, moment)

@@ -1,4 +1,4 @@
-"""Opening: `reactdb.mongodb(db)`.
+"""`reactdb.mongodb(db)`: MongoDB's dialect in the process.
 
 Rule of this file: it can be imported without PyMongo, and reports the missing extra.
 """

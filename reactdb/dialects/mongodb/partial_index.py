@@ -1,4 +1,4 @@
-"""Implication: whether a partial index has all documents that match a query.
+"""Partial indexes: whether a partial index has all documents that match a query.
 
     {n: {$gt: 5}, a: 1}    implies    {n: {$gte: 0}}
 

@@ -1,4 +1,4 @@
-"""Netting: reduces the events of one commit on a limit feed to the difference between the list before and the list after.
+"""The difference of a commit: the events of one commit on a limit feed become the difference of the list before and after.
 
 If a commit changes many documents, a limit feed also delivers documents that are in neither list: the successor of a deleted
 document that is deleted too, or an inserted document that others push out again. RethinkDB's drivers have no transactions to

@@ -1,4 +1,4 @@
-"""Printing: a query as text, as the table of jobs shows it: `r.table("games").changes()`.
+"""Query text: a query as text, as the table of jobs shows it: `r.table("games").changes()`.
 
 RethinkDB prints JavaScript, whichever driver sent the query, and so does this file.
 

@@ -1,4 +1,4 @@
-"""Storing: checks of keys, of index names and of documents before a write, with ReQL's error messages.
+"""Write checks: checks of keys, of index names and of documents before a write, with ReQL's error messages.
 
 Rule of this file: helpers of the terms, and no handlers. It writes nothing.
 """

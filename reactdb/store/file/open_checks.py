@@ -1,4 +1,4 @@
-"""Opening: all checks before a connection may write to a file, and the switch to a write-ahead log.
+"""Open checks: all checks before a connection may write to a file, and the switch to a write-ahead log.
 
 The order matters. Cheap checks without a connection come first. Then a read-only connection, the probe connection,
 finds out whose file it is and whether locks hold: a connection that may write would, at its close, empty another

@@ -1,4 +1,4 @@
-"""Primary keys that RethinkDB cannot say, over a socket: each is shown as another value, and stands for its document."""
+"""Primary keys without a type in RethinkDB, over a socket: each key has its own text, and the text finds its document."""
 
 from __future__ import annotations
 

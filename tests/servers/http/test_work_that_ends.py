@@ -1,6 +1,6 @@
 """Every route of HTTP spends its request's budget: it ends with the answer of a timeout, and when its client goes.
 
-The routes come from the tables of `routing` and `resourcing`. So a new one is tried without being named here; only those that
+The routes come from the tables of `routing` and `routes`. So a new one is tried without being named here; only those that
 look at nothing are.
 """
 

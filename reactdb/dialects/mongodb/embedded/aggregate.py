@@ -1,4 +1,4 @@
-"""Aggregating: pipelines in the process, with the arguments of PyMongo's `aggregate`.
+"""Aggregation: pipelines in the process, with the arguments of PyMongo's `aggregate`.
 
 Rule of this file: it makes PyMongo's own checks, and a server's checks before the first read.
 """

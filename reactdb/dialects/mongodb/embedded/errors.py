@@ -1,4 +1,4 @@
-"""Raising: the dialect's refusals as PyMongo raises them.
+"""Errors: the dialect's refusals as PyMongo raises them.
 
 Rule of this file: the code, the sentence, the labels and the details stay.
 """

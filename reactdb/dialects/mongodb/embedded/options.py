@@ -1,4 +1,4 @@
-"""Optioned: PyMongo's options of a client, a database and a collection, each its own or inherited from its parent.
+"""Options: PyMongo's options of a client, a database and a collection, each its own or inherited from its parent.
 
 Codec options define the encoding and decoding of documents. Read preferences, read concerns and write concerns are checked and
 kept, and change nothing: there is one member, which has everything.
