@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from reactdb.dialects.mongodb.mongodb import mongodb
     from reactdb.dialects.rethinkdb.embedded import rethinkdb
     from reactdb.errors import (
+        Conflict,
         CorruptDatabase,
         DatabaseBusy,
         DuplicateKey,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from reactdb.feeds.reader import FeedReader
     from reactdb.replication.sync import Sync, sync
     from reactdb.table import Selection, Table
+    from reactdb.undo_stack import UndoStack
     from reactdb.values.blob import Blob
     from reactdb.values.codec import FrozenDict, FrozenList, thaw
     from reactdb.values.collation import maxval, minval
@@ -66,6 +68,7 @@ _HOMES = {
     "reactdb.dialects.mongodb.mongodb": ("mongodb",),
     "reactdb.dialects.rethinkdb.embedded": ("rethinkdb",),
     "reactdb.errors": (
+        "Conflict",
         "CorruptDatabase",
         "DatabaseBusy",
         "DuplicateKey",
@@ -87,6 +90,7 @@ _HOMES = {
     "reactdb.feeds.reader": ("FeedReader",),
     "reactdb.replication.sync": ("Sync", "sync"),
     "reactdb.table": ("Selection", "Table"),
+    "reactdb.undo_stack": ("UndoStack",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -94,6 +98,7 @@ __all__ = [
     "Blob",
     "Change",
     "Commit",
+    "Conflict",
     "CorruptDatabase",
     "Cursor",
     "Database",
@@ -119,6 +124,7 @@ __all__ = [
     "Table",
     "TableNotFound",
     "TransactionOwned",
+    "UndoStack",
     "UnsupportedFeed",
     "UsageError",
     "aidbox",

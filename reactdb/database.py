@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from reactdb.durable.materialized_views import Materialized
     from reactdb.feeds.feed import Feed
     from reactdb.feeds.hub import FeedHub
+    from reactdb.undo_stack import UndoStack
 
 MOST_ORIGIN = 256
 
@@ -531,6 +532,33 @@ class Database(ReadableDatabase, FeedSource):
             lease_s=lease_s,
             scheduler=scheduler,
         )
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Undo
+
+    def undo_stack(self, origin: str | None = None, *, limit: int = 1_000) -> UndoStack:
+        """Undo and redo of the commits of one origin, from now on, by any handle and any process.
+
+        Args:
+            origin: The commits with this origin are steps; None: the handle's.
+            limit: The greatest number of steps. Beyond it, the oldest is forgotten.
+
+        Raises:
+            InvalidOption: There is no origin, so the commits of this program cannot be told from others.
+        """
+        # Imported here because most programs have none.
+        from reactdb.undo_stack import UndoStack
+
+        check_origin(origin)
+        origin = origin or self._session.origin
+        if not origin:
+            raise InvalidOption(
+                'origin is a text, such as "ui": name the writer with connect(origin=) or transaction(origin=), '
+                "and its stack with undo_stack(origin=)"
+            )
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise InvalidOption(f"limit is a whole number from 1, not {format_value(limit)}")
+        return UndoStack(self._session, origin, limit)
 
     def stats(self) -> dict[str, Any]:
         """Figures: `seq`, `oldest` (position from which the log can be read), `hold` (see `hold`), `tables`,

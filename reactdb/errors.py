@@ -13,6 +13,7 @@
     │   ├── OperatorNotFound      an operator of reactivex was called as a method of a feed (also an AttributeError)
     │   ├── BlobNotFound          the bytes of a large value are not in the file (also a LookupError)
     │   ├── DuplicateKey          insert of a taken key
+    │   ├── Conflict              a document is not as the caller expects: another writer was there first
     │   ├── HookNotFound          a write to a table with a write hook unknown in this process (also a LookupError)
     │   ├── TransactionOwned      a write was refused: another task or greenlet of its thread has a transaction open
     │   ├── TransactionEnded      the object of a transaction was used after its end
@@ -224,6 +225,25 @@ class DuplicateKey(UsageError):
     def __init__(self, primary_key: str, old: str, new: str) -> None:
         super().__init__(f"Duplicate primary key `{primary_key}`:\n{old}\n{new}")
         self.primary_key = primary_key
+
+
+class Conflict(UsageError):
+    """A document is not as the caller expects: another writer has changed it. Nothing was written. Read it again, and decide
+    again.
+
+    Attributes:
+        documents: A dict for each of these documents: `table`, `key`, and `document`, its present content (None: it does
+            not exist).
+    """
+
+    def __init__(
+        self, operation: str, reason: str, documents: list[dict[str, Any]], advice: str = ""
+    ) -> None:
+        names = ", ".join(f"{one['table']}/{format_value(one['key'], 40)}" for one in documents[:5])
+        more = f" and {len(documents) - 5} more" if len(documents) > 5 else ""
+        super().__init__(f"{operation}: {reason}: {names}{more}; nothing was written{advice}")
+        self.operation = operation
+        self.documents = documents
 
 
 class HookNotFound(UsageError, LookupError):

@@ -162,6 +162,11 @@ class Session:
             raise DatabaseClosed(self.engine.path)
 
     @property
+    def origin(self) -> str | None:
+        """The name of this writer, which is kept with each of its changes; None: it has none."""
+        return self._origin
+
+    @property
     def write_wait_s(self) -> float | None:
         """Seconds that a write waits at most: for other threads, for other processes, and until the feeds of this
         process have received the commits of those. Then it raises DatabaseBusy, and nothing was written. None for a

@@ -22,8 +22,9 @@ from reactdb.documents.access_path import access, find_table
 from reactdb.documents.hints import hints
 from reactdb.documents.write import (
     PLAIN_KEYS,
-    Conflict,
+    OnConflict,
     Write,
+    check_expected,
     check_return_changes,
     delete,
     insert,
@@ -366,13 +367,20 @@ class Selection(FeedSource):
     # Writing
 
     def update(
-        self, patch: Any, *, durability: str | None = None, return_changes: bool | str = False
+        self,
+        patch: Any,
+        *,
+        expect: Any = None,
+        durability: str | None = None,
+        return_changes: bool | str = False,
     ) -> dict[str, Any]:
         """Merge a patch into every selected document, at once and as one commit.
 
         Args:
             patch: A dict (which may hold expressions: `{"score": row["score"] + 1}`), an expression, or a callable
                 that takes the document and returns the dict. `literal(x)` replaces instead of merging.
+            expect: A dict of fields, or a condition, that every selected document must pass: `{"version": 3}`. A missing
+                document does not pass. None: no check.
             durability: "hard" or "soft" for this write; default: the database's.
             return_changes: True for the changes as `changes`, "always" for the unchanged too.
 
@@ -380,6 +388,7 @@ class Selection(FeedSource):
             ReQL's counters: `replaced`, `unchanged`, `skipped` (a `get` of nothing), ...
 
         Raises:
+            Conflict: A document is not as `expect` says. Nothing was written then.
             InvalidDocument, InvalidKey, QueryError: Nothing was written then.
         """
         runs_user_code = is_user_code(patch)
@@ -387,14 +396,21 @@ class Selection(FeedSource):
         given = check_patch(patch, is_for_one=isinstance(selected, bytes) or selected.is_point)
         return self._write(
             "update",
-            lambda write: update(write, selected, given, runs_user_code),
+            check_before(
+                lambda write: update(write, selected, given, runs_user_code), expect, selected, "update"
+            ),
             durability,
             return_changes,
             runs_user_code,
         )
 
     def replace(
-        self, document: Any, *, durability: str | None = None, return_changes: bool | str = False
+        self,
+        document: Any,
+        *,
+        expect: Any = None,
+        durability: str | None = None,
+        return_changes: bool | str = False,
     ) -> dict[str, Any]:
         """Replace every selected document by another one; None deletes. `get(key).replace(doc)` may insert.
 
@@ -403,15 +419,24 @@ class Selection(FeedSource):
         new = compile_function(document)
         return self._write(
             "replace",
-            lambda write: replace(write, self._selected, new),
+            check_before(
+                lambda write: replace(write, self._selected, new), expect, self._selected, "replace"
+            ),
             durability,
             return_changes,
             is_user_code(document),
         )
 
-    def delete(self, *, durability: str | None = None, return_changes: bool | str = False) -> dict[str, Any]:
-        """Delete every selected document."""
-        return self._write("delete", lambda write: delete(write, self._selected), durability, return_changes)
+    def delete(
+        self, *, expect: Any = None, durability: str | None = None, return_changes: bool | str = False
+    ) -> dict[str, Any]:
+        """Delete every selected document. Options and errors as for `update`."""
+        return self._write(
+            "delete",
+            check_before(lambda write: delete(write, self._selected), expect, self._selected, "delete"),
+            durability,
+            return_changes,
+        )
 
     def _write(
         self,
@@ -560,7 +585,7 @@ class Table(Selection):
         self,
         documents: Any,
         *,
-        conflict: Conflict = "error",
+        conflict: OnConflict = "error",
         durability: str | None = None,
         return_changes: bool | str = False,
     ) -> dict[str, Any]:
@@ -677,6 +702,25 @@ class Table(Selection):
 def query_of(selection: Selection) -> Query:
     """A selection's query, as a value: for code above selections, such as durable consumers."""
     return selection._query
+
+
+def check_before(
+    work: Callable[[Write], None], expect: Any, selected: Query | bytes, operation: str
+) -> Callable[[Write], None]:
+    """A write that first checks that the selected documents pass `expect`; without it, the write itself."""
+    if expect is None:
+        return work
+    if not isinstance(expect, (dict, Expression)):
+        raise InvalidOption(
+            f'expect is a dict of fields, as {{"version": 3}}, or a condition on the document, not {format_value(expect)}'
+        )
+    predicate = as_predicate(expect)
+
+    def checked(write: Write) -> None:
+        check_expected(write, selected, predicate, operation)
+        work(write)
+
+    return checked
 
 
 def comparison_error(sign: str) -> NotAValue:

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
 from reactdb.documents.read import run
 from reactdb.errors import (
+    Conflict,
     DuplicateKey,
     InvalidDocument,
     InvalidKey,
@@ -38,7 +39,7 @@ from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import Documents, KeyTaken, WriteTransaction
 from reactdb.values import codec, collation
 
-Conflict = Literal["error", "replace", "update"] | Callable[[Any, dict[str, Any], dict[str, Any]], Any]
+OnConflict = Literal["error", "replace", "update"] | Callable[[Any, dict[str, Any], dict[str, Any]], Any]
 Stored = tuple[int, bytes]
 Patch = dict[str, Any] | Callable[[dict[str, Any]], Any]
 
@@ -377,7 +378,7 @@ def prepare_again(prepared: Prepared, primary_key: str) -> Prepared:
     return prepare(documents, primary_key)
 
 
-def insert(write: Write, documents: Prepared, conflict: Conflict = "error") -> None:
+def insert(write: Write, documents: Prepared, conflict: OnConflict = "error") -> None:
     """Add documents; `conflict` decides about taken keys.
 
     Raises:
@@ -452,6 +453,25 @@ def select_documents(write: Write, selected: Query | bytes) -> list[tuple[bytes,
         return [(get.key_bytes, result)]
     # For an existing document, a dialect may have written a longer key than is accepted here.
     return [(collation.key_bytes(document[write.table.primary_key]), document) for document in result]
+
+
+def check_expected(
+    write: Write, selected: Query | bytes, expected: Callable[[Any], bool], operation: str
+) -> None:
+    """Check that every selected document passes `expected`. A missing one (`get`) does not.
+
+    Raises:
+        Conflict: It names the documents that do not pass.
+    """
+    others = []
+    for key, _ in select_documents(write, selected):
+        old = write.head(key)
+        document = None if old is None else codec.decode(old[1])
+        if document is None or not expected(document):
+            name = str(write.table.reference)
+            others.append({"table": name, "key": collation.key_value(key), "document": document})
+    if others:
+        raise Conflict(operation, "not as `expect` says", others)
 
 
 def update(write: Write, selected: Query | bytes, patch: Patch, runs_user_code: bool) -> None:

@@ -103,7 +103,7 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Conflict:
+class TypeConflict:
     """A field whose values have no common type."""
 
     path: str
@@ -123,7 +123,7 @@ class Inference:
     def __init__(self, conflict_type: spark.DataType | None = None) -> None:
         self._seen = Seen()
         self._conflict_type = spark.VariantType() if conflict_type is None else conflict_type
-        self.conflicts: list[Conflict] = []
+        self.conflicts: list[TypeConflict] = []
 
     def add(self, documents: Iterable[dict[str, Any]]) -> None:
         for document in documents:
@@ -165,7 +165,7 @@ class Inference:
             number = _number(kinds, seen)
             if number is not None:
                 return number
-        self.conflicts.append(Conflict(path, tuple(sorted(kind.__name__ for kind in kinds))))
+        self.conflicts.append(TypeConflict(path, tuple(sorted(kind.__name__ for kind in kinds))))
         return self._conflict_type
 
 

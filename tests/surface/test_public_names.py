@@ -29,6 +29,7 @@ def test_a_thing_has_no_second_name(owner, gone):
 
 def test_the_top_level_has_the_errors_that_programs_catch():
     assert {
+        "Conflict",
         "CorruptDatabase",
         "DatabaseBusy",
         "DuplicateKey",
