@@ -9,9 +9,10 @@ Rule of this file: arguments are checked here, in the user's words; the session 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +21,7 @@ from reactdb.call_stack import find_calling_line
 from reactdb.change import Change
 from reactdb.errors import (
     HistoryLost,
+    IncompatibleSchema,
     InvalidOption,
     PastIsReadOnly,
     TableExists,
@@ -39,6 +41,7 @@ from reactdb.store.retention import (
     AUTO,
     Retention,
     Setting,
+    find_seq_at,
     measure_history,
     name_retention,
     read_hold,
@@ -46,6 +49,7 @@ from reactdb.store.retention import (
     set_hold,
 )
 from reactdb.store.transaction import WriteTransaction
+from reactdb.store.user_version import read_user_version, set_user_version
 from reactdb.store.writer import Durability
 from reactdb.table import Selection, Table
 from reactdb.values import codec
@@ -337,17 +341,113 @@ class Database(ReadableDatabase, FeedSource):
     # -----------------------------------------------------------------------------------------------------------
     # Log and time
 
-    def at(self, seq: int) -> PastDatabase:
+    def at(self, seq: int | datetime) -> PastDatabase:
         """The database as it was when `seq` was its newest change: tables, selections and indexes, to read only.
+
+        Args:
+            seq: A seq, or a moment: a datetime with a time zone, as for `seq_at`.
 
         Raises:
             HistoryLost: Retention has removed what it takes.
-            InvalidOption: Not a seq of this database (yet).
+            InvalidOption: Not a seq of this database (yet), or a datetime without a time zone.
         """
+        if isinstance(seq, datetime):
+            seq = self.seq_at(seq)
         if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
             raise InvalidOption(f"seq is a whole number from 0, not {format_value(seq)}")
         self._session.check_open()
         return PastDatabase(PastSession(self._session, seq))
+
+    def seq_at(self, moment: datetime) -> int:
+        """The seq of the newest change that was committed at this moment or before; 0 before the first change. A moment in
+        the future gives the newest seq. The log is searched, not read.
+
+        Args:
+            moment: A datetime with a time zone. The log has milliseconds.
+
+        Raises:
+            HistoryLost: It lies in the removed history.
+            InvalidOption: The datetime has no time zone.
+        """
+        if not isinstance(moment, datetime) or moment.utcoffset() is None:
+            raise InvalidOption(
+                "moment is a datetime with a time zone, as datetime.now(UTC) gives, not "
+                f"{format_value(moment)}"
+            )
+        time_ms = (moment - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+        self._session.check_open()
+        with self._session.engine.fresh_snapshot() as snapshot:
+            head, low = snapshot.seq, read_low_water(snapshot.connection)
+            if time_ms >= time.time_ns() // 1_000_000:
+                return head
+            seq = find_seq_at(snapshot.connection, low, head, time_ms)
+        if seq is None:
+            raise HistoryLost(low - 1, low + 1, f"the state of {moment.isoformat()}: ")
+        return seq
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Migrations
+
+    @property
+    def user_version(self) -> int:
+        """A number of the program's own, 0 in a new file; `migrate` counts its steps in it. It can be set, from 0 to
+        2**31 - 1; inside a transaction it is a part of it."""
+        with self._session.read_rows() as snapshot:
+            return read_user_version(snapshot.connection)
+
+    @user_version.setter
+    def user_version(self, version: int) -> None:
+        if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version < 2**31:
+            raise InvalidOption(
+                f"user_version is a whole number from 0 to {2**31 - 1}, not {format_value(version)}"
+            )
+        self._session.transact(
+            lambda transaction: set_user_version(transaction, version), operation="user_version"
+        )
+
+    def migrate(self, steps: Iterable[Callable[[OpenTransaction], object]]) -> list[int]:
+        """Run the steps that this file has not had yet, in order. Each runs once, whichever of several processes is first.
+
+        A step and the new `user_version` are one commit. If a step raises, it is rolled back, the steps before it stay,
+        and the next call begins with it.
+
+        Args:
+            steps: All steps since the first version of the program, oldest first: functions of the database, such as
+                `lambda db: db.table_create("todos")`. The file's `user_version` says how many of them it has had.
+
+        Returns:
+            The versions that were reached: `[3, 4]` where the third and the fourth step ran.
+
+        Raises:
+            IncompatibleSchema: The file has had more steps than there are here. Nothing was written.
+            UsageError: Inside a transaction.
+            Whatever a step raises.
+        """
+        # Imported here because most programs run no migrations after their start.
+        from inspect import iscoroutinefunction
+
+        listed = list(steps)
+        for step in listed:
+            if not callable(step) or iscoroutinefunction(step):
+                raise InvalidOption(f"a migration is a function of the database, not {format_value(step)}")
+        self._session.check_open()
+        if self._session.engine.has_transaction_here():
+            raise UsageError("each migration is a commit of its own, and cannot be part of a transaction")
+        reached: list[int] = []
+        # Looked at without the write lock first: usually there is nothing to do.
+        version = self.user_version
+        while version < len(listed):
+            with self.transaction() as transaction:
+                # Another process may have been faster.
+                version = transaction.user_version
+                if version < len(listed):
+                    listed[version](transaction)
+                    version += 1
+                    transaction.user_version = version
+                    reached.append(version)
+        if version > len(listed):
+            raise IncompatibleSchema(self.path, version, len(listed))
+        return reached
 
     def compact(self, keep: int | timedelta, *, vacuum: bool = False) -> dict[str, int]:
         """Remove history: superseded versions, deletions and dropped tables. Never a live document, nor the old value of a

@@ -21,6 +21,7 @@
     │   ├── ReadOnlyDatabase      a write through a read-only handle or view of the past
     │   │   └── PastIsReadOnly    a member that only a database has, used on a view of the past (also an AttributeError)
     │   ├── DatabaseClosed
+    │   ├── IncompatibleSchema    the file was migrated by a newer version of the program
     │   ├── SchemaMismatch        a document does not fit Spark's schema (also a ValueError)
     │   ├── SparkUnavailable      a package for Spark is not installed
     │   ├── MissingExtra          a package for serving HTTP is not installed (also a ModuleNotFoundError)
@@ -390,6 +391,23 @@ class DatabaseClosed(UsageError):
     def __init__(self, path: str) -> None:
         super().__init__(f"database {path} is closed")
         self.path = path
+
+
+class IncompatibleSchema(UsageError):
+    """A newer version of the program has migrated the file, and this one does not know its newest steps. Nothing was written.
+
+    Attributes:
+        user_version: The version of the file.
+        known: The number of steps that this program knows.
+    """
+
+    def __init__(self, path: str, user_version: int, known: int) -> None:
+        super().__init__(
+            f"{path} has user_version {user_version}, and this program knows {known} migrations: a newer version of the program "
+            "has migrated the file, and only such a version may write it"
+        )
+        self.user_version = user_version
+        self.known = known
 
 
 class SchemaMismatch(UsageError, ValueError):

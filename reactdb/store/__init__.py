@@ -33,6 +33,7 @@ The way of a read:
     exports         the log and the documents in bulk, as columns of bytes
     blobs           large values in pieces, and their references from log entries
     positions       the positions of consumers and senders, by name; `leases` the workers of consumers
+    user_version    a number of the program's own, which migrations count
 
 Around them:
 

@@ -213,6 +213,19 @@ def find_newest_older_than(connection: Connection, low: int, head: int, time_ms:
     return low
 
 
+def find_seq_at(connection: Connection, low: int, head: int, time_ms: int) -> int | None:
+    """The newest seq that was written at or before `time_ms`; 0 where the first is later. None where the removed history had it.
+
+    Args:
+        low: The seq up to which history was removed.
+    """
+    seq = find_newest_older_than(connection, low, head, time_ms)
+    if seq > low or low == 0:
+        return seq
+    row = connection.execute("SELECT time FROM log WHERE seq = ?", (low,)).fetchone()
+    return low if row is not None and row[0] <= time_ms else None
+
+
 def measure_history(connection: Connection, feeds_need: Callable[[int], int | None]) -> dict[str, Any]:
     """For `db.stats()` and `reactdb inspect`: the retention setting, and the size of history. Reads the keys of
     dropped tables.
