@@ -633,6 +633,44 @@ class Database(ReadableDatabase, FeedSource):
             scheduler=scheduler,
         )
 
+    def backup(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        progress: Callable[[int, int], object] | None = None,
+        overwrite: bool = False,
+    ) -> dict[str, Any]:
+        """Write a copy of the database to a new file while others write: the state of the last commit, whole or not at all.
+
+        Other threads and processes are not kept from writing. Inside a transaction the copy is without it. The copy has the
+        id of this database and can take its place; a token from a later moment is refused by it with HistoryDiverged.
+
+        Args:
+            path: The new file.
+            progress: Called on this thread after each 4 MB, with the copied bytes and all bytes. An exception ends the
+                backup.
+            overwrite: Replace a file that is there.
+
+        Returns:
+            A dict: the absolute `path`, `seq` of the newest change in the copy, and its size in `bytes`.
+
+        Raises:
+            CannotOpen: The file exists, or is the database itself, or its folder is missing.
+            UsageError: The database is in memory, and this is called inside a transaction.
+            DiskFull, DatabaseClosed, StorageError.
+        """
+        # Imported here because most programs make none.
+        from reactdb.store.backups import back_up
+
+        check_flag("overwrite", overwrite)
+        if progress is not None and not callable(progress):
+            raise InvalidOption(f"progress is a function of two numbers, not {format_value(progress)}")
+        self._session.check_open()
+        name = _name_of(path)
+        if name == ":memory:":
+            raise InvalidOption("path is the name of a file: db.copy() makes a copy in memory")
+        return back_up(self._session.engine, os.path.abspath(name), progress, overwrite=overwrite)
+
     # -----------------------------------------------------------------------------------------------------------
     # Undo
 

@@ -30,6 +30,7 @@ The way of a read:
     snapshot        the documents, indexes and log as of one seq; `undo` reverts changes, for an earlier one
     newest          the newest entry of each document, also below the low-water mark
     walk            a long read during which the write-ahead log can be emptied
+    backups         a file with the content of an open database, made while others write
     exports         the log and the documents in bulk, as columns of bytes
     blobs           large values in pieces, and their references from log entries
     positions       the positions of consumers and senders, by name; `leases` the workers of consumers

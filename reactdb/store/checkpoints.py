@@ -26,6 +26,7 @@ from typing import Any
 from reactdb.errors import DiskFull, InvalidOption, OutcomeUnknown, ReactDBError, WalTooLarge
 from reactdb.logs import logger
 from reactdb.store import schema, wal_room
+from reactdb.store.file.copying import is_being_copied
 from reactdb.store.file.sqlite import PAGE_BYTES, SQLiteError
 from reactdb.store.open_file import FileWriter
 
@@ -99,6 +100,10 @@ class Checkpoints:
             if self._failing_since is None or time.monotonic() - self._tried_at < AGAIN_S:
                 return
         self._wal_bytes = wal_bytes
+        if wal_bytes <= self.limit_bytes and is_being_copied(self._writer.path):
+            # It could not empty the log now, and this writer would wait for nothing.
+            self.due_bytes = self._room_bytes = wal_bytes + RETRY_BYTES
+            return
         if self.run(keep_bytes=CHECKPOINT_BYTES):
             return
         self.due_bytes = self._room_bytes = wal_bytes + RETRY_BYTES

@@ -10,6 +10,7 @@ Rule of this file: it never opens a file. To close it again would drop the locks
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable
 
 from reactdb.errors import ReactDBError
@@ -19,6 +20,8 @@ FileIdentity = tuple[int, int]
 
 # The files that this process has open, by descriptor: on Linux.
 DESCRIPTORS = "/proc/self/fd"
+# struct flock, of the locks on these descriptors: type, whence, start, length, process.
+FLOCK = struct.Struct("@hhqqi4x")
 
 
 def read_identity(path: str) -> FileIdentity | None:

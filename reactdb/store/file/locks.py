@@ -10,11 +10,10 @@ Rule of this file: it looks and reports. It never opens the database file (see `
 from __future__ import annotations
 
 import os
-import struct
 
 from reactdb.errors import CannotOpen
 from reactdb.logs import logger
-from reactdb.store.file.identity import find_descriptors
+from reactdb.store.file.identity import FLOCK, find_descriptors
 
 try:
     import fcntl
@@ -101,8 +100,6 @@ SHARED_SIZE = 510
 SHM_IN_USE = 128
 # A byte behind them that SQLite does not use, in a page without data.
 SPARE = SHARED_FIRST + SHARED_SIZE
-# struct flock: type, whence, start, length, process.
-FLOCK = struct.Struct("@hhqqi4x")
 
 
 def refuse_network(path: str) -> None:

@@ -28,8 +28,7 @@ import zlib
 
 from reactdb.errors import CannotOpen
 from reactdb.logs import logger
-from reactdb.store.file.identity import find_descriptors, read_identity
-from reactdb.store.file.locks import FLOCK
+from reactdb.store.file.identity import FLOCK, find_descriptors, read_identity
 from reactdb.store.file.sqlite import file_bytes
 from reactdb.store.file.wal_check import read_id_of_log, read_id_without_log
 

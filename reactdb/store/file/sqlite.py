@@ -16,7 +16,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
@@ -194,6 +194,24 @@ def configure(connection: Connection, *, reader: bool, cache_kib: int = 0) -> No
     execute("PRAGMA mmap_size=0")
     if reader:
         execute("PRAGMA query_only=ON")
+
+
+def copy_pages(
+    source: Connection, target: Connection, step_pages: int, progress: Callable[[int, int], object] | None
+) -> None:
+    """Copy a whole database into an empty file: the state that the source's open read sees.
+
+    Args:
+        step_pages: Pages that are copied at a time; -1: all.
+        progress: Called after each step with the copied bytes and all bytes.
+    """
+    (page_bytes,) = source.execute("PRAGMA page_size").fetchone()
+
+    def tell(_: int, remaining: int, total: int) -> None:
+        if progress is not None:
+            progress((total - remaining) * page_bytes, total * page_bytes)
+
+    source.backup(target, pages=step_pages, progress=tell)
 
 
 def is_whole(connection: Connection) -> bool:
