@@ -154,8 +154,13 @@ def _add_columns(connection: Connection, version: int) -> None:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
 
 
+def new_database_id() -> str:
+    """An identity that no other database has."""
+    return os.urandom(8).hex()
+
+
 def _make_first_facts() -> list[tuple[str, Any]]:
-    return [("database_id", os.urandom(8).hex()), ("low_water", 0), ("catalogue", 0)]
+    return [("database_id", new_database_id()), ("low_water", 0), ("catalogue", 0)]
 
 
 def _begin_epoch(connection: Connection) -> None:

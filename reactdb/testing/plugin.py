@@ -26,27 +26,37 @@ if TYPE_CHECKING:
     from reactdb.testing.recorder import Recorder
 
 
+def _find_clock(request: pytest.FixtureRequest) -> VirtualClock | None:
+    """The test's `reactdb_clock`; None if it uses none."""
+    if "reactdb_clock" not in request.fixturenames:
+        return None
+    clock: VirtualClock = request.getfixturevalue("reactdb_clock")
+    return clock
+
+
 @pytest.fixture
-def reactdb_memory() -> Iterator[Database]:
-    """An empty database in memory, closed afterwards."""
+def reactdb_memory(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """An empty database in memory, closed afterwards. It follows `reactdb_clock`, if the test uses it."""
     import reactdb
 
-    with reactdb.connect(":memory:") as db:
+    with reactdb.connect(":memory:", clock=_find_clock(request)) as db:
         yield db
 
 
 @pytest.fixture
-def reactdb_file(tmp_path: Path) -> Iterator[Database]:
-    """An empty database in a file of its own, closed afterwards; soft durability, because a test need not survive a power cut."""
+def reactdb_file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """An empty database in a file of its own, closed afterwards; soft durability, because a test need not survive a power cut. It
+    follows `reactdb_clock`, if the test uses it."""
     import reactdb
 
-    with reactdb.connect(tmp_path / "reactdb.db", durability="soft") as db:
+    with reactdb.connect(tmp_path / "reactdb.db", durability="soft", clock=_find_clock(request)) as db:
         yield db
 
 
 @pytest.fixture
 def reactdb_clock() -> VirtualClock:
-    """A scheduler whose time the test advances: `feed.subscribe(..., scheduler=reactdb_clock)`."""
+    """A clock that stands still until the test advances it. The databases of the other fixtures follow it. It is a scheduler of
+    Rx, too: `feed.subscribe(..., scheduler=reactdb_clock)`."""
     from reactdb.testing.clock import VirtualClock
 
     return VirtualClock()
@@ -69,25 +79,28 @@ def reactdb_recorder() -> Iterator[Callable[..., Recorder]]:
 
 
 @pytest.fixture
-def reactdb_rethinkdb() -> Iterator[Any]:
+def reactdb_rethinkdb(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A connection of RethinkDB's driver to an empty database in memory, without a server. Needs `pip install rethinkdb`."""
     pytest.importorskip("rethinkdb")
     import reactdb
     from reactdb.testing.rethinkdb import rethinkdb_connection
 
-    with reactdb.connect(":memory:") as db, rethinkdb_connection(db) as connection:
+    with (
+        reactdb.connect(":memory:", clock=_find_clock(request)) as db,
+        rethinkdb_connection(db) as connection,
+    ):
         yield connection
 
 
 @pytest.fixture
-def reactdb_mongodb() -> Iterator[Any]:
+def reactdb_mongodb(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A `MongoClient` that is connected to an empty database in memory, over a socket of this machine. Needs
     `pip install 'reactdb[mongodb]'`. Other drivers connect to the same place: `"mongodb://{}:{}".format(*client.address)`."""
     pymongo = pytest.importorskip("pymongo")
     import reactdb
     from reactdb.servers.mongodb import serve_in_thread
 
-    with reactdb.connect(":memory:") as db, serve_in_thread(db) as server:
+    with reactdb.connect(":memory:", clock=_find_clock(request)) as db, serve_in_thread(db) as server:
         client = pymongo.MongoClient(server.uri)
         yield client
         # If the test has closed it, PyMongo cannot tell the server to close open cursors, and raises an error when it is closed

@@ -1,0 +1,59 @@
+"""Copies: a new database in memory with the content of an open one.
+
+SQLite copies the pages. So the copy has the same documents, log, seqs, indexes and large values, and is made in a small part of
+the time of writing them. It has an id of its own: a token of one is no position in the other.
+
+Rule of this file: the copy is of one commit, and shares nothing with the original.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from reactdb.clock import Clock
+from reactdb.errors import UsageError
+from reactdb.store.engine import Engine
+from reactdb.store.file import sqlite
+from reactdb.store.file.sqlite import Connection, SQLiteError
+from reactdb.store.leases import Lease, read_all_leases, write_lease
+from reactdb.store.transaction import WriteTransaction
+
+
+def copy_to_memory(engine: Engine, clock: Clock) -> Engine:
+    """An engine of a new database in memory with the committed content of an open one.
+
+    Args:
+        clock: Its clock.
+
+    Raises:
+        UsageError: This thread is in a transaction.
+        DatabaseClosed; StorageError: The original cannot be read.
+    """
+    if engine.has_transaction_here():
+        raise UsageError("copy() cannot be part of a transaction: call it before or after the block")
+    with engine.snapshot() as snapshot:
+        copied = Engine(
+            ":memory:",
+            read_only=False,
+            busy_timeout_s=engine.busy_timeout_s,
+            clock=clock,
+            fill=partial(_fill, snapshot.connection, is_wal=not engine.is_memory),
+        )
+        held = [lease for lease in read_all_leases(snapshot.connection) if lease.holder is not None]
+    if held:
+        copied.writable().write(partial(_free, held), durability="soft", operation="copy")
+    return copied
+
+
+def _fill(source: Connection, target: Connection, *, is_wal: bool) -> None:
+    try:
+        sqlite.copy_content(source, target, is_wal=is_wal)
+    except SQLiteError as error:
+        target.close()
+        raise sqlite.translate(error, "copy", ":memory:") from error
+
+
+def _free(leases: list[Lease], transaction: WriteTransaction) -> None:
+    """The holders of leases work on the original."""
+    for lease in leases:
+        write_lease(transaction, lease.copy_with(holder=None, wished_by=None, until_ms=0))
