@@ -484,7 +484,7 @@ class Session:
         from reactdb.feeds.hub import hub_of
 
         self.check_open()
-        return Feed(hub_of(self.engine), query, options, scheduler=self._scheduler, handle=self)
+        return self.timed(Feed)(hub_of(self.engine), query, options, scheduler=self._scheduler, handle=self)
 
     def reader(
         self,
@@ -507,7 +507,9 @@ class Session:
 
         self.check_open()
         hub = hub_of(self.engine)
-        request = (request_type or Request)(self.engine, hub.log_when_unlocked, query, options, self)
+        request = self.timed(request_type or Request)(
+            self.engine, hub.log_when_unlocked, query, options, self
+        )
         return FeedReader(Flow(hub, request), on_ready, clock)
 
 

@@ -31,6 +31,7 @@ The way of a read:
     newest          the newest entry of each document, also below the low-water mark
     walk            a long read during which the write-ahead log can be emptied
     exports         the log and the documents in bulk, as columns of bytes
+    copies          a new database in memory with the content of an open one
     blobs           large values in pieces, and their references from log entries
     positions       the positions of consumers and senders, by name; `leases` the workers of consumers
 

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
+from reactdb.clock import now
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, NotADatabase
 from reactdb.store.checksums import checksum_or_none, values_checksum
 from reactdb.store.file.sqlite import ADVICE, Connection
@@ -258,7 +258,7 @@ def make(connection: Connection, version: int = FORMAT_VERSION) -> None:
                 step(connection)
             connection.execute(
                 "INSERT INTO \"_sqlite_migrations\" (migration_set, name, applied_at) VALUES ('reactdb', ?, ?)",
-                (name, str(datetime.now(UTC))),
+                (name, str(now())),
             )
 
 

@@ -9,12 +9,11 @@ Thread safety: any thread. `kill` only leaves a note for the job's session, whic
 from __future__ import annotations
 
 import threading
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet, ref
 
-from reactdb.clock import monotonic
+from reactdb.clock import monotonic, now
 from reactdb.dialects.rethinkdb.query_text import print_term
 from reactdb.dialects.rethinkdb.terms import Term
 from reactdb.session import session_of
@@ -94,7 +93,7 @@ class Jobs:
     """
 
     def __init__(self) -> None:
-        self.started = datetime.now(UTC)
+        self.started = now()
         self.queries = 0
         self.port: int | None = None
         self.sessions: WeakSet[JobHolder] = WeakSet()
