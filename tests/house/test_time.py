@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import reactdb
+from tests.house.test_house import nodes
 
 PACKAGE = Path(reactdb.__file__).parent
 
@@ -37,7 +38,7 @@ ALLOWED = {
 
 def readings(file: Path) -> Iterator[str]:
     """The places in a file that read time, or import a function that does."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes(file):
         if isinstance(node, ast.Attribute) and isinstance(node.value, (ast.Name, ast.Attribute)):
             owner = node.value.id if isinstance(node.value, ast.Name) else node.value.attr
             if node.attr in READERS.get(owner, ()):
