@@ -121,6 +121,7 @@ class Session:
         self._is_closed = False
         self._opened_at = opened_at
         self._block: Block | None = None
+        self._has_real_time = engine.clock is SYSTEM
 
     def __reduce__(self) -> Any:
         raise UsageError(
@@ -380,7 +381,7 @@ class Session:
                 )
         writer = self.engine.writer or self.engine.writable()
         return writer.write(
-            self.timed(work),
+            work if self._has_real_time else self.timed(work),
             durability=self.durability if durability is None else check_durability(durability),
             busy_timeout_s=self._busy_timeout_s,
             origin=origin or self._origin,
