@@ -36,6 +36,10 @@ START: Final = datetime(2025, 1, 1, tzinfo=UTC)
 """The wall time with which a VirtualClock begins."""
 
 
+# After so many further pending calls, the cancelled ones are removed.
+TIDIED: Final = 64
+
+
 class VirtualClock(VirtualTimeScheduler):
     """See the head of this file. A clock for `connect(clock=)`, and a scheduler for `subscribe(scheduler=)`."""
 
@@ -180,5 +184,9 @@ class VirtualClock(VirtualTimeScheduler):
         item: ScheduledItem = ScheduledItem(self, state, action, self.to_datetime(due))
         with self._lock:
             self._count += 1
+            if self._count % TIDIED == 0:
+                # In place: another thread may have the list.
+                self._due[:] = [one for one in self._due if not one[2].is_cancelled()]
+                heapq.heapify(self._due)
             heapq.heappush(self._due, (due, self._count, item))
         return item.disposable

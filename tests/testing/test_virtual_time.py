@@ -419,6 +419,12 @@ class TestClock:
 
         assert [] == seen
 
+    def test_calls_that_were_disposed_of_do_not_pile_up(self, clock):
+        for _ in range(1_000):
+            clock.call_at(1, print).dispose()
+
+        assert len(clock._due) <= 64
+
     def test_start_runs_everything(self, clock):
         seen: list[float] = []
         clock.schedule_relative(5, lambda *_: clock.schedule_relative(5, lambda *_: seen.append(clock.now_s)))
