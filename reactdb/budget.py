@@ -27,6 +27,8 @@ from itertools import islice
 from threading import Lock
 from typing import Any, Final, TypeVar
 
+from reactdb.clock import monotonic
+
 __all__ = [
     "CALL_STEPS",
     "STEPS",
@@ -175,7 +177,7 @@ class Budget:
     def __init__(
         self,
         seconds: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
         crowd: Crowd | None = None,
         most_bytes: int | None = None,
     ) -> None:

@@ -9,7 +9,6 @@ Rule of this file: arguments are checked here, in the user's words; the session 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from reactdb.blobs import Blobs
 from reactdb.call_stack import find_calling_line
 from reactdb.change import Change
+from reactdb.clock import Clock, check_clock
 from reactdb.errors import (
     HistoryLost,
     IncompatibleSchema,
@@ -77,6 +77,7 @@ def connect(
     origin: str | None = None,
     wal_limit_bytes: int | None = None,
     allow_network: bool = False,
+    clock: Clock | None = None,
 ) -> Database:
     """Open a database file, made where it is missing, or ":memory:".
 
@@ -94,6 +95,9 @@ def connect(
             cannot be emptied; None: 4 GiB, or the limit that another handle on the file has set.
         allow_network: Open the file also on a network file system. Then make sure yourself that one machine at a time
             has it open.
+        clock: A `reactdb.testing.VirtualClock` for tests; None: that of the file's other handles in this process, or the
+            system's. It gives the times of changes, `r.now()`, generated keys, squash intervals, ages, leases, and timeouts of
+            cursors. Waits for locks and disks stay real.
 
     Returns:
         A Database; use it as a context manager, or close it. Connecting twice to one path gives two handles on one
@@ -120,7 +124,9 @@ def connect(
     if kept not in (None, AUTO) and read_only:
         raise InvalidOption("retention removes history, which read_only=True does not")
     check_flag("allow_network", allow_network)
-    engine = registry.open_engine(_name_of(path), read_only, float(busy_timeout), allow_network)
+    engine = registry.open_engine(
+        _name_of(path), read_only, float(busy_timeout), allow_network, check_clock(clock)
+    )
     if wal_limit_bytes is not None and not read_only:
         engine.wal_limit_bytes = wal_limit_bytes
     line = find_calling_line()
@@ -378,7 +384,7 @@ class Database(ReadableDatabase, FeedSource):
         self._session.check_open()
         with self._session.engine.fresh_snapshot() as snapshot:
             head, low = snapshot.seq, read_low_water(snapshot.connection)
-            if time_ms >= time.time_ns() // 1_000_000:
+            if time_ms >= self._session.clock.time_ns() // 1_000_000:
                 return head
             seq = find_seq_at(snapshot.connection, low, head, time_ms)
         if seq is None:
@@ -698,6 +704,30 @@ class Database(ReadableDatabase, FeedSource):
             raise InvalidOption(f"limit is a whole number from 1, not {format_value(limit)}")
         return UndoStack(self._session, origin, limit)
 
+    def copy(self, *, clock: Clock | None = None) -> Database:
+        """A new database in memory with the content of this one: documents, log, seqs, indexes, large values, settings and
+        positions of consumers. A small database is copied in about a millisecond.
+
+        It is of one commit, and independent of this one: it has an id of its own, so a token of one is refused by the other. The
+        leases of consumers are free in it.
+
+        Args:
+            clock: As for `connect`; None: the clock of this database.
+
+        Returns:
+            A Database with the durability, the scheduler and the origin of this handle. Close it as any other.
+
+        Raises:
+            UsageError: This thread is in a transaction.
+            DatabaseClosed, StorageError: This database cannot be read.
+        """
+        # Imported here because most programs copy none.
+        from reactdb.store.copies import copy_to_memory
+
+        session = self._session
+        session.check_open()
+        return Database(session.on(copy_to_memory(session.engine, check_clock(clock) or session.clock)))
+
     def stats(self) -> dict[str, Any]:
         """Figures: `seq`, `oldest` (position from which the log can be read), `hold` (see `hold`), `tables`,
         `file_bytes`, `wal_bytes`; `checkpoint` (see `Checkpoints.figures`) and `oldest_read_s`: whether the
@@ -722,7 +752,9 @@ class Database(ReadableDatabase, FeedSource):
                 "seq": snapshot.seq,
                 "oldest": read_low_water(snapshot.connection),
                 "hold": read_hold(snapshot.connection),
-                "history": measure_history(snapshot.connection, engine.lowest_needed),
+                "history": measure_history(
+                    snapshot.connection, engine.lowest_needed, engine.clock.time_ns() // 1_000_000
+                ),
                 "tables": {
                     name: snapshot.count(info) for name, info in snapshot.catalogue.ordinary().items()
                 },

@@ -25,12 +25,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from reactdb.budget import Budget, check
 from reactdb.budget import current as budget_in_force
 from reactdb.change import Change, HiddenTable, TableReference
+from reactdb.clock import SYSTEM, Clock, with_clock
 from reactdb.documents.access_path import find_table
 from reactdb.documents.hints import HintLog
 from reactdb.documents.read import evaluate, run
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from reactdb.feeds.request import Request
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 SWEPT: Final = 200
 """Rows that a sweep removes in one commit: some milliseconds, so that a waiting writer does not notice."""
 
@@ -120,6 +121,7 @@ class Session:
         self._is_closed = False
         self._opened_at = opened_at
         self._block: Block | None = None
+        self._has_real_time = engine.clock is SYSTEM
 
     def __reduce__(self) -> Any:
         raise UsageError(
@@ -176,6 +178,16 @@ class Session:
             return None
         return self.engine.busy_timeout_s if self._busy_timeout_s is None else self._busy_timeout_s
 
+    @property
+    def clock(self) -> Clock:
+        """The clock of the open file: see `reactdb.clock`."""
+        return self.engine.clock
+
+    def timed(self, function: F) -> F:
+        """The function, with the clock of the open file in force: `r.now()` and generated keys follow it."""
+        clock = self.engine.clock
+        return function if clock is SYSTEM else with_clock(clock, function)
+
     # -----------------------------------------------------------------------------------------------------------
     # Reading
 
@@ -205,14 +217,14 @@ class Session:
             TableNotFound, IndexNotFound, QueryError: The query cannot be executed.
         """
         with self.read() as snapshot:
-            return run(query, snapshot)
+            return self.timed(run)(query, snapshot)
 
     def read_until_error(self, query: Query) -> tuple[list[Any], Exception | None]:
         """The elements of a sequence up to the first that cannot be computed, and its error; None if there is no such element."""
         elements: list[Any] = []
         with self.read() as snapshot:
             try:
-                for element in evaluate(query, snapshot):
+                for element in self.timed(evaluate)(query, snapshot):
                     elements.append(element)  # noqa: PERF402 - what came before an error is kept
             except (ReactDBError, RecursionError) as error:
                 return elements, error
@@ -374,7 +386,7 @@ class Session:
                 )
         writer = self.engine.writer or self.engine.writable()
         return writer.write(
-            work,
+            work if self._has_real_time else self.timed(work),
             durability=self.durability if durability is None else check_durability(durability),
             busy_timeout_s=self._busy_timeout_s,
             origin=origin or self._origin,
@@ -410,6 +422,12 @@ class Session:
         """A session inside of a block of `block()`, for any flow of its thread."""
         return SessionInside(
             block, self.engine, self.durability, self._scheduler, self._origin, self._busy_timeout_s
+        )
+
+    def on(self, engine: Engine) -> Session:
+        """A session on another open file, with the settings of this one. It is the handle of that file."""
+        return Session(
+            engine, self.durability, self._scheduler, self._origin, self._busy_timeout_s, self._opened_at
         )
 
     def set_hook(self, table: TableReference, hook: str | None) -> None:
@@ -472,20 +490,20 @@ class Session:
         from reactdb.feeds.hub import hub_of
 
         self.check_open()
-        return Feed(hub_of(self.engine), query, options, scheduler=self._scheduler, handle=self)
+        return self.timed(Feed)(hub_of(self.engine), query, options, scheduler=self._scheduler, handle=self)
 
     def reader(
         self,
         query: Query,
         options: Mapping[str, Any],
         on_ready: Callable[[], object] | None = None,
-        clock: Callable[[], float] = monotonic,
+        clock: Callable[[], float] | None = None,
         request_type: type[Request] | None = None,
     ) -> FeedReader:
         """A reader of a feed of the query, as of `Feed.reader`. Errors as for `watch`.
 
         Args:
-            clock: Seconds, for the times of net differences.
+            clock: Seconds, for the times of net differences; None: the clock of the open file.
             request_type: A class of requests that makes other events.
         """
         from reactdb.feeds.consumers import Flow
@@ -495,7 +513,9 @@ class Session:
 
         self.check_open()
         hub = hub_of(self.engine)
-        request = (request_type or Request)(self.engine, hub.log_when_unlocked, query, options, self)
+        request = self.timed(request_type or Request)(
+            self.engine, hub.log_when_unlocked, query, options, self
+        )
         return FeedReader(Flow(hub, request), on_ready, clock)
 
 

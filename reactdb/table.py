@@ -202,7 +202,7 @@ class Selection(FeedSource):
             default: The result of the predicate for a document without a needed field: False or True, or `r.error()`
                 to raise MissingValue.
         """
-        return self._then(Filter(as_predicate(predicate, default)))
+        return self._then(Filter(self._session.timed(as_predicate)(predicate, default)))
 
     def has_fields(self, *fields: Any) -> Selection:
         """Documents that have every one of the fields, and not null. A dict names fields inside of fields."""
@@ -393,7 +393,9 @@ class Selection(FeedSource):
         """
         runs_user_code = is_user_code(patch)
         selected = self._selected
-        given = check_patch(patch, is_for_one=isinstance(selected, bytes) or selected.is_point)
+        given = self._session.timed(check_patch)(
+            patch, is_for_one=isinstance(selected, bytes) or selected.is_point
+        )
         return self._write(
             "update",
             check_before(
@@ -416,7 +418,7 @@ class Selection(FeedSource):
 
         Args and errors as for `update`; `document` may be a dict, an expression or a callable.
         """
-        new = compile_function(document)
+        new = self._session.timed(compile_function)(document)
         return self._write(
             "replace",
             check_before(
@@ -617,7 +619,7 @@ class Table(Selection):
         if return_changes is not False:
             check_return_changes(return_changes)
         name = self._query.table
-        prepared = prepare(given, self._session.info(name).primary_key)
+        prepared = self._session.timed(prepare)(given, self._session.info(name).primary_key)
         return self._session.write(
             name,
             partial(insert, documents=prepared, conflict=conflict),

@@ -15,14 +15,13 @@ Rule of this file: arguments are checked here, in the user's words. Each operati
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 from reactdb import holders
 from reactdb.durable.dead_letters import store_dead_letters
 from reactdb.durable.partitions import compile_row_wise, events_at
-from reactdb.durable.worker import Batches, Clock, Settings
+from reactdb.durable.worker import Batches, ConsumerClock, Settings
 from reactdb.errors import InvalidOption, UsageError, format_value
 from reactdb.expression import Expression, OrderKey, Predicate
 from reactdb.feeds.options import check_seconds
@@ -87,7 +86,7 @@ class DurableConsumer:
             max_attempts,
             float(backoff_s),
             float(most_backoff_s),
-            Clock(scheduler),
+            ConsumerClock(scheduler, session.clock),
         )
         self._session = session
         self._create_leases(since, partitions, reset)
@@ -161,7 +160,7 @@ class DurableConsumer:
 
 def status(session: Session) -> list[dict[str, Any]]:
     """How the consumers of the file fare: see `Database.consumers`."""
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = session.clock.time_ns() // 1_000_000
     figures = []
     with session.read() as snapshot:
         head, oldest = snapshot.seq, read_low_water(snapshot.connection)

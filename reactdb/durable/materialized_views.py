@@ -24,7 +24,6 @@ read.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -303,7 +302,7 @@ class Materialized:
 
         def work(transaction: WriteTransaction) -> None:
             with suppress(LeaseLost):
-                write_lease(transaction, check_still_held(transaction, lease).release(_now_ms()))
+                write_lease(transaction, check_still_held(transaction, lease).release(self._now_ms()))
 
         self._session.transact(work, durability="soft", operation="give up a lease")
 
@@ -547,7 +546,7 @@ class Materialized:
 
     def _move(self, transaction: WriteTransaction, lease: Lease, table: TableInfo, reading: Reading) -> None:
         """Write down that the table is equal to the selection as of the lease's position."""
-        write_lease(transaction, lease.extend(_now_ms()))
+        write_lease(transaction, lease.extend(self._now_ms()))
         self._note(transaction, Contents(lease.seq, self._definition, reading.sources, table.id))
 
     # -----------------------------------------------------------------------------------------------------------
@@ -557,13 +556,16 @@ class Materialized:
         if lease.holder in (None, self._worker) or lease.error is not None:
             # It has no worker.
             return False
-        return not lease.is_over(_now_ms()) and not holders.is_gone(str(lease.holder))
+        return not lease.is_over(self._now_ms()) and not holders.is_gone(str(lease.holder))
+
+    def _now_ms(self) -> int:
+        return self._session.clock.time_ns() // 1_000_000
 
     def _take_lease(self, lease: Lease) -> Lease:
         return (
             lease
             if lease.holder == self._worker
-            else lease.assign_to(self._worker, _now_ms(), self._lease_ms)
+            else lease.assign_to(self._worker, self._now_ms(), self._lease_ms)
         )
 
     def _contents(self, snapshot: Snapshot) -> Contents | None:
@@ -685,7 +687,7 @@ class Materialized:
         known = read_lease(transaction.connection, self._consumer, 0)
         lease = known or Lease(self._consumer, 0, 1, self._definition, 0)
         lease = lease.reset(reading.reader.position, self._definition).assign_to(
-            self._worker, _now_ms(), self._lease_ms
+            self._worker, self._now_ms(), self._lease_ms
         )
         write_lease(transaction, lease)
         self._note(transaction, Contents(None, self._definition, [], None))
@@ -704,7 +706,7 @@ class Materialized:
         """Write a part of the table's first content. Returns: the lease, renewed."""
 
         def work(transaction: WriteTransaction) -> Lease:
-            held = check_still_held(transaction, lease).extend(_now_ms())
+            held = check_still_held(transaction, lease).extend(self._now_ms())
             table = _kept_table(transaction, self._building)
             if table is None:
                 raise LeaseLost(lease.name, 0, lease.fence, None)
@@ -739,7 +741,3 @@ def _query_of(session: Session, selection: object) -> Query:
     if session_of(selection).engine is not session.engine:
         raise InvalidOption("selection is of another database than the table")
     return query_of(selection)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

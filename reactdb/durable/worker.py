@@ -15,7 +15,6 @@ Rule of this file: `poll` never waits. Time comes from the clock that the worker
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reactdb import holders
 from reactdb.change import Change
+from reactdb.clock import SYSTEM, Clock, PendingCall
 from reactdb.durable.dead_letters import event_of_log, store_dead_letters
 from reactdb.durable.partitions import Backlog, PartitionReader
 from reactdb.errors import (
@@ -71,18 +71,30 @@ MOVES: Final = {
 }
 
 
-class Clock:
-    """The time: monotonic for this worker's own waits, wall time for others to read. From the scheduler, if there is
-    one."""
+class ConsumerClock:
+    """The time of a consumer: of its scheduler, if there is one, otherwise of its database's clock. Monotonic for this worker's
+    own waits, wall time for others to read."""
 
-    def __init__(self, scheduler: Any = None) -> None:
+    def __init__(self, scheduler: Any = None, clock: Clock = SYSTEM) -> None:
         self._scheduler = scheduler
+        self._clock = clock
         # Seconds from some moment on; they never go back.
-        self.now_s: Callable[[], float] = time.monotonic if scheduler is None else self._scheduled_s
+        self.now_s: Callable[[], float] = clock.monotonic if scheduler is None else self._scheduled_s
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether the database's clock is not the system's."""
+        return self._clock is not SYSTEM
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970."""
-        return time.time_ns() // 1_000_000 if self._scheduler is None else int(self._scheduled_s() * 1000)
+        if self._scheduler is None:
+            return self._clock.time_ns() // 1_000_000
+        return int(self._scheduled_s() * 1000)
+
+    def call_later(self, delay_s: float, callback: Callable[[], Any]) -> PendingCall:
+        """Call back once, when so many seconds of the database's clock have passed."""
+        return self._clock.call_at(self._clock.monotonic() + delay_s, callback)
 
     def _scheduled_s(self) -> float:
         return float(self._scheduler.to_seconds(self._scheduler.now))
@@ -99,7 +111,7 @@ class Settings(NamedTuple):
     max_attempts: int | None
     backoff_s: float
     most_backoff_s: float
-    clock: Clock
+    clock: ConsumerClock
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -319,6 +331,32 @@ class Held:
         self.full_by = None
 
 
+async def wait_for_bell(bell: AsyncCursor, wait_s: float, clock: ConsumerClock) -> None:
+    """Wait for a commit, at most so many seconds of a virtual clock.
+
+    Raises:
+        TimeoutError: There was none. Also every error of the feed.
+    """
+    from asyncio import Event, create_task, get_running_loop, wait
+
+    loop = get_running_loop()
+    is_due = Event()
+    # By the loop, because another thread may advance the clock.
+    call = clock.call_later(wait_s, lambda: loop.call_soon_threadsafe(is_due.set))
+    tasks = create_task(bell.__anext__()), create_task(is_due.wait())
+    try:
+        await wait(tasks, return_when="FIRST_COMPLETED")
+        if not tasks[0].done():
+            raise TimeoutError
+        await tasks[0]
+    finally:
+        call.dispose()
+        for task in tasks:
+            task.cancel()
+        # As in `Batches.__next__`.
+        del bell, tasks
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # The worker
 
@@ -462,7 +500,10 @@ class Batches:
                 if batch is not None:
                     return batch
                 try:
-                    await wait_for(bell.__anext__(), self.wait_s)
+                    if self._clock.is_virtual:
+                        await wait_for_bell(bell, self.wait_s, self._clock)
+                    else:
+                        await wait_for(bell.__anext__(), self.wait_s)
                 except TimeoutError:
                     pass
                 except FeedError:

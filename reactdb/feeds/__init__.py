@@ -32,7 +32,7 @@ Delivery, from the bottom up:
     dispatch        commit -> views -> the queues of subscriptions -> their consumers
     hub             the feeds of one database: subscriptions join, leave and catch up
     terms           the steps after `changes()`
-    consumers       the pollers: observers, cursors, coroutines; `timers` and `schedulers` wake them
+    consumers       the pollers: observers, cursors, coroutines; `schedulers` and the timers of `reactdb.clock` wake them
 
 The objects that programs hold:
 

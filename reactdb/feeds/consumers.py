@@ -27,7 +27,6 @@ and then polls once more. No lock but the consumer's own turn is held while an o
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -35,6 +34,7 @@ from heapq import merge
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from reactdb.clock import SYSTEM, Clock, PendingCall, in_force, is_frozen, wait_until
 from reactdb.documents.steps import Run
 from reactdb.errors import INTERRUPTS, FeedAborted, ForkedDatabase, UsageError, as_end
 from reactdb.feeds.broadcast import EVENTS_IN_A_TURN, OnEvent, ignore
@@ -44,7 +44,6 @@ from reactdb.feeds.request import Request
 from reactdb.feeds.schedulers import make_thread_safe
 from reactdb.feeds.subscription import ENDED, NOTHING, Hub, Subscription, Way
 from reactdb.feeds.terms import run_of
-from reactdb.feeds.timers import timers
 from reactdb.logs import logger
 from reactdb.query import Step
 from reactdb.store.file import fork
@@ -125,10 +124,12 @@ class Flow:
 class BaseConsumer:
     """The common part of all consumers: their subscriptions, and the path of an event through the terms."""
 
-    __slots__ = ("__weakref__", "_final", "_generation", "_lines", "error", "is_closed", "members")
+    __slots__ = ("__weakref__", "_final", "_generation", "_lines", "clock", "error", "is_closed", "members")
 
     def __init__(self) -> None:
         self._generation = fork.generation
+        # Of the database; of several, of the first with a virtual one.
+        self.clock: Clock = SYSTEM
         self.members: tuple[Subscription, ...] = ()
         # The members, and the members of each database together.
         self._lines: tuple[tuple[Subscription, ...], list[list[Subscription]]] | None = None
@@ -149,6 +150,14 @@ class BaseConsumer:
         Raises:
             All errors of `FeedHub.attach`.
         """
+        self.clock = find_clock(flow)
+        if self.clock is SYSTEM:
+            self._join(flow)
+        else:
+            with in_force(self.clock):
+                self._join(flow)
+
+    def _join(self, flow: Flow) -> None:
         self.members = tuple(self._subscriptions(flow, ()))
         try:
             for member in self.members:
@@ -327,7 +336,14 @@ class BaseConsumer:
         raise NotImplementedError
 
     def now(self) -> float:
-        return time.monotonic()
+        return self.clock.monotonic()
+
+
+def find_clock(flow: Flow) -> Clock:
+    """The clock of the databases of a flow."""
+    if flow.hub is not None:
+        return flow.hub.engine.clock
+    return next((hub.engine.clock for hub in flow.hubs() if hub.engine.clock is not SYSTEM), SYSTEM)
 
 
 def find_earliest(line: Iterable[Subscription]) -> Subscription | None:
@@ -418,7 +434,7 @@ class PushConsumer(BaseConsumer):
 
     def now(self) -> float:
         if self._scheduler is None:
-            return time.monotonic()
+            return self.clock.monotonic()
         return float(self._scheduler.to_seconds(self._scheduler.now))
 
     def wake(self, subscription: Subscription) -> None:
@@ -454,18 +470,18 @@ class PushConsumer(BaseConsumer):
         self._timer = None
         self._deliver()
 
-    def _arm(self, wait_s: float) -> None:
+    def _arm(self, now: float, wait_s: float) -> None:
         if self._timer is not None or self.is_closed:
             return
         # The timer may fire before this line ends. So it goes into its own list, and never into the place of a later
         # list: an expired timer there would keep the next timer from being set.
         armed: list[Any] = []
         self._timer = armed
-        armed.append(self._set_timer(wait_s))
+        armed.append(self._set_timer(now, wait_s))
         if self.is_closed:
             _cancel(armed)
 
-    def _set_timer(self, wait_s: float) -> Any:
+    def _set_timer(self, now: float, wait_s: float) -> Any:
         if self._scheduler is not None:
             try:
                 return self._scheduler.schedule_relative(wait_s, self._on_timer)
@@ -474,10 +490,11 @@ class PushConsumer(BaseConsumer):
             except BaseException:
                 # A scheduler that cannot wait, such as ImmediateScheduler. Then this thread waits for it.
                 logger.debug("%r cannot wait", self._scheduler, exc_info=True)
-        return timers.call_later(wait_s, self._ring)
+                now = self.clock.monotonic()
+        return self.clock.call_at(now + wait_s, self._ring)
 
     def _ring(self) -> None:
-        """The timers' thread: to where it delivers."""
+        """The clock's thread: to where it delivers."""
         self._timer = None
         for member in self.members[:1]:
             member.hub.ready(self)
@@ -507,9 +524,13 @@ class PushConsumer(BaseConsumer):
                 try:
                     if self._deliver_some():
                         return
+                    # In this order: another thread may advance a virtual clock.
+                    now = self.clock.monotonic()
                     wait_s = self.wait_s
                     if wait_s:
-                        self._arm(wait_s)
+                        self._arm(now, wait_s)
+                        if self.clock is not SYSTEM and self.wait_s == 0:
+                            self._is_asked = True
                 except INTERRUPTS:
                     self._interrupt()
                     raise
@@ -744,12 +765,15 @@ class ReaderConsumer(AskedConsumer):
         on_ready: The callback; None: no callback.
     """
 
-    __slots__ = ("_clock", "_is_told", "_telling", "_timer", "on_ready")
+    __slots__ = ("_is_told", "_measure", "_telling", "_timer", "on_ready")
 
-    def __init__(self, on_ready: Callable[[], object] | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, on_ready: Callable[[], object] | None, measure: Callable[[], float] | None = None
+    ) -> None:
+        """`measure`: seconds, for the times of net differences; None: the clock of the database."""
         super().__init__()
         self.on_ready = on_ready
-        self._clock = clock
+        self._measure = measure
         # The callback was called, and not everything was read since. Of two threads that get here, the first calls.
         self._is_told = False
         self._telling = threading.Lock()
@@ -760,7 +784,7 @@ class ReaderConsumer(AskedConsumer):
         return "woken"
 
     def now(self) -> float:
-        return self._clock()
+        return self.clock.monotonic() if self._measure is None else self._measure()
 
     def wake(self, subscription: Subscription) -> None:
         # In the dispatcher's line, because it calls user code.
@@ -772,9 +796,10 @@ class ReaderConsumer(AskedConsumer):
         on_ready = self.on_ready
         if on_ready is None or self._is_told or self.is_inherited:
             return
+        now = self.clock.monotonic()
         wait_s = 0.0 if self.error is not None else self.wait_s
         if wait_s:
-            self._arm(wait_s)
+            self._arm(now + wait_s)
         elif wait_s is not None:
             with self._telling:
                 if self._is_told:
@@ -787,10 +812,10 @@ class ReaderConsumer(AskedConsumer):
             except BaseException:
                 logger.exception("on_ready of a reader raised")
 
-    def _arm(self, wait_s: float) -> None:
+    def _arm(self, due: float) -> None:
         """Net differences wait for their time."""
         if self._timer is None:
-            self._timer = timers.call_later(wait_s, self._ring)
+            self._timer = self.clock.call_at(due, self._ring)
 
     def _ring(self) -> None:
         self._timer = None
@@ -888,7 +913,7 @@ class PullConsumer(AskedConsumer):
             StopIteration: The feed was closed or has completed.
             Exception: The error that ended the feed, once.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else self.clock.monotonic() + timeout_s
         while True:
             signal = self._signal
             event = self.take()
@@ -896,14 +921,19 @@ class PullConsumer(AskedConsumer):
                 raise StopIteration
             if event is not NOTHING:
                 return event
-            left_s = None if deadline is None else deadline - time.monotonic()
-            if left_s is not None and left_s <= 0:
+            if deadline is not None and self.clock.monotonic() >= deadline:
                 raise TimeoutError(f"the feed delivered nothing for {timeout_s:g} s")
-            self._wait(signal, left_s)
+            if not self._wait(signal, deadline) and deadline is not None:
+                raise TimeoutError(
+                    f"the feed delivered nothing, and nothing has advanced its virtual clock by {timeout_s:g} s while this "
+                    "thread waited: advance the clock before next(timeout=0), or in another thread"
+                )
 
-    def _wait(self, signal: object, left_s: float | None) -> None:
-        """Wait for a wake-up later than `signal`."""
-        due_s = self.wait_s
+    def _wait(self, signal: object, deadline: float | None) -> bool:
+        """Wait for a wake-up later than `signal`. False: a virtual clock stands still."""
+        # In this order: another thread may advance a virtual clock.
+        now = self.clock.monotonic()
+        wait_s = self.wait_s
         condition = self._condition
         if condition is None:
             with self._turn:
@@ -911,8 +941,11 @@ class PullConsumer(AskedConsumer):
                 condition = self._condition = self._condition or threading.Condition()
         with condition:
             if self._signal is signal:
-                waits = [wait_s for wait_s in (left_s, due_s) if wait_s is not None]
-                condition.wait(min(waits, default=None))
+                moments = [] if wait_s is None else [now + wait_s]
+                if deadline is not None:
+                    moments.append(deadline)
+                return wait_until(condition, min(moments, default=None), self.clock)
+        return True
 
 
 class AsyncConsumer(AskedConsumer):
@@ -984,19 +1017,28 @@ class AsyncConsumer(AskedConsumer):
             future: asyncio.Future[None] = loop.create_future()
             self._waiting[future] = None
             timer: asyncio.TimerHandle | None = None
+            call: PendingCall | None = None
             try:
                 # After saying that a task waits, look once more.
                 event = self.take()
                 if event is not NOTHING:
                     return event
+                now = self.clock.monotonic()
                 due_s = self.wait_s
-                if due_s is not None:
+                if due_s is not None and (self.clock is not SYSTEM or is_frozen()):
+                    call = self.clock.call_at(now + due_s, self.wake)
+                    if self.clock.monotonic() >= now + due_s:
+                        # Another thread has advanced the clock in between.
+                        future.set_result(None)
+                elif due_s is not None:
                     timer = loop.call_later(due_s, self._wake_up)
                 await future
             finally:
                 del self._waiting[future]
                 if timer is not None:
                     timer.cancel()
+                if call is not None:
+                    call.dispose()
 
 
 def _cancel(armed: Iterable[Any]) -> None:

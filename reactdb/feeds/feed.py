@@ -15,15 +15,22 @@ Rule of this file: it only connects the parts. `rx` makes a feed an Observable o
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+from reactdb.clock import in_force
 from reactdb.errors import InvalidOption, NotAValue, QueryError, ReactDBError, UsageError, format_value
 from reactdb.expression import as_function, as_predicate, row
 from reactdb.feeds import terms
-from reactdb.feeds.consumers import AsyncConsumer, BaseConsumer, Flow, PullConsumer, PushConsumer
+from reactdb.feeds.consumers import (
+    AsyncConsumer,
+    BaseConsumer,
+    Flow,
+    PullConsumer,
+    PushConsumer,
+    find_clock,
+)
 from reactdb.feeds.handles import Listening, ListeningInBlock, Stays
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.inspect import describe_request, explain, stats
@@ -170,7 +177,7 @@ class Feed(Stays, Observable[Event]):
         Args:
             on_ready: Called without arguments when there is something to poll: see `FeedReader.on_ready`.
         """
-        return FeedReader(self._flow, on_ready, time.monotonic)
+        return FeedReader(self._flow, on_ready)
 
     def __iter__(self) -> Iterator[Event]:
         return self.cursor()
@@ -203,7 +210,8 @@ class Feed(Stays, Observable[Event]):
 
     def filter(self, predicate: Any, default: Any = False) -> Feed:
         """Events that pass: `feed.filter(row["new_val"]["score"] > row["old_val"]["score"])`."""
-        return self._then(Filter(as_predicate(predicate, default)))
+        with in_force(find_clock(self._flow)):
+            return self._then(Filter(as_predicate(predicate, default)))
 
     def map(self, function: Any) -> Feed:
         """The value of an expression, or of a callable, for each event."""
@@ -316,7 +324,7 @@ class Feed(Stays, Observable[Event]):
     def stats(self) -> dict[str, Any]:
         """Figures of its newest subscription: deltas that are `queued`, that were `dropped` and `delivered`, and the lag,
         in seqs and in seconds."""
-        return stats(self._newest, time.time())
+        return stats(self._newest, find_clock(self._flow).time_ns() / 1e9)
 
 
 def in_batches(feed: Feed) -> Feed:

@@ -30,8 +30,10 @@ class FeedReader(ListeningInBlock[ReaderConsumer]):
     Thread safety: any method from any thread. Two threads that poll get different events.
     """
 
-    def __init__(self, flow: Flow, on_ready: Callable[[], object] | None, clock: Callable[[], float]) -> None:
-        """`clock`: seconds, for the times of net differences.
+    def __init__(
+        self, flow: Flow, on_ready: Callable[[], object] | None, clock: Callable[[], float] | None = None
+    ) -> None:
+        """`clock`: seconds, for the times of net differences; None: the clock of the database.
 
         Raises:
             InvalidOption: `on_ready` cannot be called. Also any error that keeps the feed from beginning.

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import socket
 import ssl
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from reactdb.clock import monotonic
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.errors import DatabaseBusy, SyncFailed
 from reactdb.logs import logger
@@ -190,7 +190,7 @@ class Replicator:
         self._since = self._checkpoints.read()
         self._is_first = self._since == START
         self._update_progress(state="active", last_seq=self._since)
-        due = time.monotonic() + CHECKPOINT_S
+        due = monotonic() + CHECKPOINT_S
         is_caught_up = False
         while not self._bell.is_stopped:
             page = self._next(wait=live and is_caught_up)
@@ -204,11 +204,11 @@ class Replicator:
             self._attempts = 0
             is_caught_up = len(page.rows) < self._batch_size
             self._is_first = self._is_first and not is_caught_up
-            if self._since != self._checkpoints.seq and (is_caught_up or time.monotonic() >= due):
+            if self._since != self._checkpoints.seq and (is_caught_up or monotonic() >= due):
                 # A checkpoint costs a commit on both sides. Changes behind the last checkpoint are compared again, but not sent
                 # again.
                 self._checkpoints.write(self._since)
-                due = time.monotonic() + CHECKPOINT_S
+                due = monotonic() + CHECKPOINT_S
             self._update_progress(
                 state="waiting" if is_caught_up and live else "active",
                 last_seq=page.last_seq,
@@ -297,7 +297,7 @@ class Replicator:
         if not is_temporary(error) or (advice_if_permanent(error) and not self._was_reached):
             raise self._on_failure(error) from error
         if not self._attempts:
-            self._failing_since = time.monotonic()
+            self._failing_since = monotonic()
         self._attempts += 1
         if self._retries is not None and self._attempts > self._retries:
             raise self._on_failure(error) from error
@@ -315,7 +315,7 @@ class Replicator:
             return error
         tried = ""
         if self._attempts > 1:
-            tried = f", after {self._attempts} attempts in {time.monotonic() - self._failing_since:.0f} s"
+            tried = f", after {self._attempts} attempts in {monotonic() - self._failing_since:.0f} s"
         return SyncFailed(there.name, describe_error(error) + tried + advice_on(error))
 
     def fail_with(self, error: BaseException) -> SyncFailed:

@@ -8,11 +8,11 @@ Rule of this file: options, threads and their ends. The replicator sends.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
+from reactdb.clock import monotonic
 from reactdb.database import MOST_ORIGIN, Database, check_origin
 from reactdb.dialects.couchdb.tasks import list_task
 from reactdb.errors import InvalidOption, SyncFailed, TableNotFound
@@ -84,9 +84,9 @@ class Sync:
         Raises:
             SyncFailed: One direction could not continue; the other was stopped.
         """
-        end = None if timeout is None else time.monotonic() + timeout
+        end = None if timeout is None else monotonic() + timeout
         for thread in self._threads:
-            thread.join(None if end is None else max(0.0, end - time.monotonic()))
+            thread.join(None if end is None else max(0.0, end - monotonic()))
         if self._error is not None:
             raise self._error
         return not self.is_running

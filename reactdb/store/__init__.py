@@ -32,6 +32,7 @@ The way of a read:
     walk            a long read during which the write-ahead log can be emptied
     backups         a file with the content of an open database, made while others write
     exports         the log and the documents in bulk, as columns of bytes
+    copies          a new database in memory with the content of an open one
     blobs           large values in pieces, and their references from log entries
     positions       the positions of consumers and senders, by name; `leases` the workers of consumers
     user_version    a number of the program's own, which migrations count

@@ -17,13 +17,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from reactdb.clock import Clock
 from reactdb.errors import CannotOpen, UsageError
 from reactdb.store.engine import Engine
 from reactdb.store.file import sqlite
 from reactdb.store.file.copying import announce_copy
 from reactdb.store.file.identity import read_identity
 from reactdb.store.file.sqlite import SQLiteError
-from reactdb.store.leases import Lease, read_all_leases, write_lease
+from reactdb.store.leases import Lease, free_leases, read_held_leases
 from reactdb.store.schema import touch
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.transaction import WriteTransaction
@@ -63,7 +64,7 @@ def back_up(engine: Engine, path: str, progress: Progress | None, *, overwrite: 
         else:
             # There a read waits while another thread writes. In its turn it need not wait.
             seq, held = engine.writable().run_in_turn(partial(copy_memory, engine, part, progress))
-        begin_history(part, held)
+        begin_history(part, held, engine.clock)
         flush(part)
         size = os.stat(part).st_size
         os.replace(part, path)
@@ -108,7 +109,7 @@ def copy_pages(snapshot: Snapshot, part: str, progress: Progress | None) -> tupl
     """Copy what the snapshot sees. Returns the seq of its newest change, and the leases with a holder."""
     # This read fixes the state.
     seq = snapshot.seq
-    held = [lease for lease in read_all_leases(snapshot.connection) if lease.holder is not None]
+    held = read_held_leases(snapshot.connection)
     target = sqlite.connect(part, mode="rwc", busy_timeout_s=0.0)
     try:
         sqlite.copy_pages(snapshot.connection, target, STEP_PAGES if progress else -1, progress)
@@ -119,22 +120,21 @@ def copy_pages(snapshot: Snapshot, part: str, progress: Progress | None) -> tupl
     return seq, held
 
 
-def begin_history(part: str, held: list[Lease]) -> None:
+def begin_history(part: str, held: list[Lease], clock: Clock) -> None:
     """Begin a new epoch in the copy, in which no lease has a holder: the holders work on the original."""
-    copied = Engine(part, read_only=False, busy_timeout_s=0.0, allow_network=True)
+    copied = Engine(part, read_only=False, busy_timeout_s=0.0, allow_network=True, clock=clock)
+
+    def work(transaction: WriteTransaction) -> None:
+        # The first commit of a process begins an epoch.
+        transaction.secure()
+        touch(transaction.connection)
+        transaction.has_other_rows = True
+        free_leases(transaction, held)
+
     try:
-        copied.writable().write(partial(free_leases, held), durability="hard", operation="backup")
+        copied.writable().write(work, durability="hard", operation="backup")
     finally:
         copied.close()
-
-
-def free_leases(held: list[Lease], transaction: WriteTransaction) -> None:
-    # The first commit of a process begins an epoch.
-    transaction.secure()
-    touch(transaction.connection)
-    transaction.has_other_rows = True
-    for lease in held:
-        write_lease(transaction, lease.copy_with(holder=None, wished_by=None, until_ms=0))
 
 
 def flush(path: str) -> None:

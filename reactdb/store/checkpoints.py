@@ -23,6 +23,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from reactdb.clock import monotonic
 from reactdb.errors import DiskFull, InvalidOption, OutcomeUnknown, ReactDBError, WalTooLarge
 from reactdb.logs import logger
 from reactdb.store import schema, wal_room
@@ -97,7 +98,7 @@ class Checkpoints:
         if wal_bytes <= self.due_bytes:
             if wal_bytes > self._room_bytes:
                 self._make_room(wal_bytes)
-            if self._failing_since is None or time.monotonic() - self._tried_at < AGAIN_S:
+            if self._failing_since is None or monotonic() - self._tried_at < AGAIN_S:
                 return
         self._wal_bytes = wal_bytes
         if wal_bytes <= self.limit_bytes and is_being_copied(self._writer.path):
@@ -133,7 +134,7 @@ class Checkpoints:
         Raises:
             WalTooLarge: Nothing was written.
         """
-        if time.monotonic() - self._tried_at >= RETRY_S and self.run():
+        if monotonic() - self._tried_at >= RETRY_S and self.run():
             return
         raise WalTooLarge(operation, self._writer.path, self._wal_bytes, self.limit_bytes, self._error)
 
@@ -177,7 +178,7 @@ class Checkpoints:
         if self._writer.guard is None:
             return True
         reason = self._try(keep_bytes)
-        self._tried_at = time.monotonic()
+        self._tried_at = monotonic()
         if reason:
             self._has_failed(reason)
             return False
@@ -194,7 +195,7 @@ class Checkpoints:
         self._error = reason
         self._failed += 1
         if self._failing_since is None:
-            self._failing_since = time.monotonic()
+            self._failing_since = monotonic()
             logger.warning(
                 "checkpoint of %s failed: %s; the write-ahead log grows until it succeeds",
                 self._writer.path,
@@ -210,7 +211,7 @@ class Checkpoints:
             return f"checkpoint: {writer.engine.report_moved(trouble)}"
         # Longer after each failure: otherwise a read that takes longer than that would let the log grow without end.
         wait_s = WAIT_S * max(0.2, writer.guard.look()[0] / CHECKPOINT_BYTES) * 2 ** min(self._failed, 3)
-        end = time.monotonic() + min(MOST_WAIT_S, wait_s)
+        end = monotonic() + min(MOST_WAIT_S, wait_s)
         pause_s = 0.003
         try:
             # Whatever the last write was to wait; the next write sets its own timeout.
@@ -224,7 +225,7 @@ class Checkpoints:
                 with writer.engine.hold_reads(end) as are_held:
                     self._is_ours = not are_held
                     reason = self._empty_log(keep_bytes)
-                left_s = end - time.monotonic()
+                left_s = end - monotonic()
                 if not reason or left_s <= 0:
                     break
                 # A reader of another program that begins now finds all of it in the file, and is not in the way.
@@ -323,7 +324,7 @@ class Checkpoints:
             "is_healthy": since is None,
             "error": self._error or None,
             "failed": self._failed,
-            "failing_s": 0.0 if since is None else time.monotonic() - since,
+            "failing_s": 0.0 if since is None else monotonic() - since,
             "is_refusing_writes": self.is_over,
         }
 

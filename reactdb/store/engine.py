@@ -10,13 +10,14 @@ Thread safety: everything public may be called from any thread.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from itertools import count
 from threading import Lock, RLock
 from typing import Any, TypeVar
 
 from reactdb.change import TableReference
+from reactdb.clock import SYSTEM, Clock, monotonic, timers
 from reactdb.errors import (
     CannotOpen,
     CorruptDatabase,
@@ -60,6 +61,10 @@ from reactdb.store.writer import Writer
 T = TypeVar("T")
 
 
+# Of the databases in memory, whose names are of this process.
+_numbers = count()
+fork.call_in_child(timers.forget)
+
 EMPTY = "it is empty, and read_only=True makes no database"
 
 
@@ -68,6 +73,7 @@ class Engine:
 
     Attributes:
         path: Absolute path, or ":memory:".
+        clock: The clock of all handles; see `reactdb.clock`.
         catalogue: Tables and indexes as last read. Replaced as a whole, and only by a newer catalogue.
         database_id: Says in tokens which file a position belongs to.
         writer: Writes; None where the file is only read, or the database is closed.
@@ -86,15 +92,25 @@ class Engine:
     """
 
     def __init__(
-        self, path: str, *, read_only: bool, busy_timeout_s: float, allow_network: bool = False
+        self,
+        path: str,
+        *,
+        read_only: bool,
+        busy_timeout_s: float,
+        allow_network: bool = False,
+        clock: Clock = SYSTEM,
+        fill: Callable[[Connection], None] | None = None,
     ) -> None:
+        """`fill`: writes the content of a new database in memory; None: it is empty."""
         self.path = path
+        self.clock = clock
         self._allow_network = allow_network
         self.read_only = read_only
         self.busy_timeout_s = busy_timeout_s
         self.is_memory = path == ":memory:"
         self.is_immutable = False
-        self._memory_name = f"reactdb-{id(self):x}-{time.monotonic_ns():x}"
+        self._fill = fill
+        self._memory_name = f"reactdb-{id(self):x}-{next(_numbers):x}"
         self.write_queue = WriteQueue()
         self.readers = Readers()
         self.pages = PagesInUse()
@@ -143,6 +159,10 @@ class Engine:
                 if version < schema.FORMAT_VERSION:
                     # Only then: it takes the write lock, which another process may have for long.
                     schema.migrate(connection, self.path)
+                if self._fill is not None:
+                    # A copy is another database: a token of the original is no position in it.
+                    schema.set_fact(connection, "database_id", schema.new_database_id())
+                    self._fill = None
             self.catalogue = load(connection)
             self.database_id = schema.read_fact(connection, "database_id")
             self.publisher = Publisher(self, read_head_seq(connection))
@@ -179,7 +199,10 @@ class Engine:
                 connection, self.guard = connect_to_read(self.connect, self.path)
                 self.is_immutable = self.guard is not None
                 return connection, None
-            return self.connect("rwc"), probe
+            connection = self.connect("rwc")
+            if self._fill is not None:
+                self._fill(connection)
+            return connection, probe
         except BaseException:
             if probe is not None:
                 probe.connection.close()
@@ -430,7 +453,7 @@ class Engine:
                 return
         reader = self._take_reader()
         connection = reader.connection
-        self.readers.reading[reader] = time.monotonic()
+        self.readers.reading[reader] = monotonic()
         try:
             connection.execute("BEGIN")
             yield Snapshot(connection, self._catalogue_of(reader), reader.known)
@@ -521,7 +544,7 @@ class Engine:
     def oldest_read_s(self) -> float:
         """Seconds since the beginning of the oldest running read of this process; 0.0 without one."""
         began = [since for readers in self._all_readers() for since in readers.reading.copy().values()]
-        return time.monotonic() - min(began) if began else 0.0
+        return monotonic() - min(began) if began else 0.0
 
     def settle_reads(self) -> None:
         """Let no walk of this process keep the file in a past state."""
@@ -744,7 +767,7 @@ class EnginePause:
         writer = self._writer
         if writer is not None:
             if writer.of_thread is None:
-                self._turn = writer.queue.stop(max(0.0, end - time.monotonic()))
+                self._turn = writer.queue.stop(max(0.0, end - monotonic()))
             if self._turn is None:
                 # A thread writes, perhaps this thread.
                 return

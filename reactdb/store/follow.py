@@ -20,9 +20,9 @@ Rule of this file: it decides when to look. The publisher acts on the result.
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 
+from reactdb.clock import monotonic
 from reactdb.errors import DatabaseBusy, ReactDBError
 from reactdb.logs import logger
 from reactdb.store.engine import Engine
@@ -80,7 +80,7 @@ class Watched:
 
     def trouble(self, engine: Engine) -> str:
         """Check the file, if it is time. Returns: the trouble; empty where there is none."""
-        now = time.monotonic()
+        now = monotonic()
         if engine.guard is None or now - self._looked < LOOK_S:
             return ""
         self._looked = now
@@ -88,7 +88,7 @@ class Watched:
 
     def _failed(self, engine: Engine, error: Exception) -> None:
         """Note a failed poll. After a while the feeds end, because a silent feed would mean that nothing happens."""
-        now = time.monotonic()
+        now = monotonic()
         if self._failing_since is None:
             self._failing_since = now
         is_locked = isinstance(error, DatabaseBusy) or sqlite.is_busy(error)
@@ -131,12 +131,12 @@ class Follower:
 
     def _run(self) -> None:
         # When there was news last (monotonic).
-        heard = time.monotonic()
+        heard = monotonic()
         while True:
             with self._lock:
                 if self._wake.is_set():
                     # A new subscriber may wait for the first commit.
-                    heard = time.monotonic()
+                    heard = monotonic()
                     self._wake.clear()
                 if not self._watched:
                     self._thread = None
@@ -149,9 +149,9 @@ class Follower:
                         if self._watched.get(name) is watched:
                             del self._watched[name]
                 elif watched.poll(engine):
-                    heard = time.monotonic()
+                    heard = monotonic()
                 del engine
-            self._wake.wait(min(max(QUICK_S, SHARE * (time.monotonic() - heard)), SLOW_S))
+            self._wake.wait(min(max(QUICK_S, SHARE * (monotonic() - heard)), SLOW_S))
 
 
 # One for the process: a thread for each file would cost a wake-up for each.

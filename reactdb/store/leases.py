@@ -18,7 +18,7 @@ Rule of this file: it has no clock. Rows in, rows out; the caller brings the tim
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from reactdb.errors import LeaseLost
@@ -223,6 +223,17 @@ def read_leases(connection: Connection, name: str) -> list[Lease]:
 def read_all_leases(connection: Connection) -> list[Lease]:
     """The leases of all consumers, by name and partition."""
     return [_decode_lease(row) for row in read_positions(connection, CONSUMER)]
+
+
+def read_held_leases(connection: Connection) -> list[Lease]:
+    """The leases that a worker holds."""
+    return [lease for lease in read_all_leases(connection) if lease.holder is not None]
+
+
+def free_leases(transaction: WriteTransaction, leases: Iterable[Lease]) -> None:
+    """Write these leases without their holders, in a copy of the database: the holders work on the original."""
+    for lease in leases:
+        write_lease(transaction, lease.copy_with(holder=None, wished_by=None, until_ms=0))
 
 
 def write_lease(transaction: WriteTransaction, lease: Lease) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
+from reactdb.clock import Clock
 from reactdb.errors import CorruptDatabase, ReactDBError, StorageMoved
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.clock import LogClock
@@ -25,6 +26,7 @@ class OpenFile(Protocol):
     """The engine; see `Engine` for the attributes."""
 
     path: str
+    clock: Clock
     busy_timeout_s: float
     is_memory: bool
     guard: FileGuard | None

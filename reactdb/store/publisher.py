@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from reactdb import budget
 from reactdb.change import Change, Commit
+from reactdb.clock import monotonic
 from reactdb.errors import CorruptDatabase, DatabaseBusy, HistoryLost, ReactDBError
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.file.external_writers import describe_other_history, unfiled_end_error
@@ -178,16 +179,16 @@ class Publisher:
         Raises:
             DatabaseBusy: It has not come that far within `timeout_s`.
         """
-        start = time.monotonic()
+        start = monotonic()
         while self.is_late(head):
-            waited_s = time.monotonic() - start
+            waited_s = monotonic() - start
             if waited_s >= timeout_s:
                 raise DatabaseBusy(
                     f"{operation}: another process has committed {head - self.published:,} changes, which the feeds of this "
                     f"process have to receive first, and that took longer than {timeout_s:g} s; nothing was written, try again"
                 )
             time.sleep(min(LOOK_S, timeout_s - waited_s))
-        return time.monotonic() - start
+        return monotonic() - start
 
     def _catch_up(self) -> bool:
         with self.committing, self.lock:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Protocol
 
+from reactdb.clock import monotonic
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.file.sqlite import Connection
 from reactdb.store.schema import FORMAT_VERSION
@@ -116,12 +117,12 @@ class Readers:
     def pause(self, end: float) -> bool:
         """Stop new reads until `resume`, settle the walks, and wait for running reads, until `end` at most
         (monotonic). Returns whether all readers are idle. On False, reads continue."""
-        if not self._gate.acquire(timeout=max(0.0, end - time.monotonic())):
+        if not self._gate.acquire(timeout=max(0.0, end - monotonic())):
             return False
         self.is_resting = True
         is_idle = False
         try:
-            while not (is_idle := self.is_idle) and time.monotonic() < end:
+            while not (is_idle := self.is_idle) and monotonic() < end:
                 # A read may have begun just before.
                 self.settle()
                 time.sleep(0.0002)

@@ -22,7 +22,8 @@ from collections import deque
 from contextlib import suppress
 from types import FrameType
 
-from reactdb.errors import CannotOpen, DatabaseBusy, UsageError
+from reactdb.clock import SYSTEM, Clock
+from reactdb.errors import CannotOpen, DatabaseBusy, InvalidOption, UsageError
 from reactdb.logs import logger
 from reactdb.store.engine import Engine
 from reactdb.store.file import files, fork
@@ -36,13 +37,22 @@ opened: dict[tuple[FileIdentity | None, bool], tuple[Engine, int]] = {}
 _lost: deque[Engine] = deque()
 
 
-def open_engine(path: str, read_only: bool, busy_timeout_s: float, allow_network: bool) -> Engine:
+def open_engine(
+    path: str, read_only: bool, busy_timeout_s: float, allow_network: bool, clock: Clock | None = None
+) -> Engine:
     """Open the engine of a file, or count one more handle on it. A database in memory is a new one each time, and has
-    no other handles."""
+    no other handles.
+
+    Args:
+        clock: None: the clock of the file's other handles in this process; without one, the system's.
+
+    Raises:
+        InvalidOption: The file is open in this process with another clock.
+    """
     if path == ":memory:":
         if read_only:
             raise UsageError("a read-only database in memory would be empty for ever")
-        return Engine(path, read_only=False, busy_timeout_s=busy_timeout_s)
+        return Engine(path, read_only=False, busy_timeout_s=busy_timeout_s, clock=clock or SYSTEM)
     # Or a program that opens many files, and loses them, would run out of descriptors before they are closed.
     _release_all_lost()
     path = os.path.realpath(path)
@@ -50,19 +60,44 @@ def open_engine(path: str, read_only: bool, busy_timeout_s: float, allow_network
     check_names(path)
     with _lock:
         known = (read_identity(path), read_only)
+        clock = _find_clock(known[0], path, clock)
         if known in opened:
             engine, handles = opened[known]
             if engine.is_usable:
                 opened[known] = (engine, handles + 1)
                 return engine
         _check_index_is_free(path)
-        engine = Engine(path, read_only=read_only, busy_timeout_s=busy_timeout_s, allow_network=allow_network)
+        engine = Engine(
+            path,
+            read_only=read_only,
+            busy_timeout_s=busy_timeout_s,
+            allow_network=allow_network,
+            clock=clock,
+        )
         # Only now: the file may have been made.
         identity = read_identity(path)
         assert identity is not None
         opened[identity, read_only] = (engine, 1)
         _join_twins(engine, opened.get((identity, not read_only)))
         return engine
+
+
+def _find_clock(identity: FileIdentity | None, path: str, clock: Clock | None) -> Clock:
+    """The clock for one more handle on a file: leases and ages of one file are of one clock.
+
+    Raises:
+        InvalidOption: The file is open with another clock.
+    """
+    for is_read_only in (False, True):
+        engine, _ = opened.get((identity, is_read_only), (None, 0))
+        if engine is not None and engine.is_usable:
+            if clock is not None and clock is not engine.clock:
+                raise InvalidOption(
+                    f"clock: {path} is open in this process with another clock, and all handles on a file have one: pass that "
+                    "clock, or none, or close the other handles first"
+                )
+            return engine.clock
+    return clock or SYSTEM
 
 
 def _check_index_is_free(path: str) -> None:

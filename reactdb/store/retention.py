@@ -17,7 +17,6 @@ Thread safety: `Compaction.compact` from any thread; everything else only by the
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -226,12 +225,15 @@ def find_seq_at(connection: Connection, low: int, head: int, time_ms: int) -> in
     return low if row is not None and row[0] <= time_ms else None
 
 
-def measure_history(connection: Connection, feeds_need: Callable[[int], int | None]) -> dict[str, Any]:
+def measure_history(
+    connection: Connection, feeds_need: Callable[[int], int | None], now_ms: int
+) -> dict[str, Any]:
     """For `db.stats()` and `reactdb inspect`: the retention setting, and the size of history. Reads the keys of
     dropped tables.
 
     Args:
         feeds_need: The lowest position, from the given one on, needed by a feed.
+        now_ms: The wall time, in milliseconds since 1970.
     """
     from reactdb.store import leases
 
@@ -245,7 +247,7 @@ def measure_history(connection: Connection, feeds_need: Callable[[int], int | No
         behind["a feed of this process"] = feed
     holds = sorted((seq, reader) for reader, seq in behind.items() if seq < history.head)
     is_auto = retention is not None and retention.is_auto
-    behind_by = measure_clock_lag_ms(connection, time.time_ns() // 1_000_000)
+    behind_by = measure_clock_lag_ms(connection, now_ms)
     return {
         "retention": None if retention is None else retention.value,
         "bytes": history.bytes,
@@ -383,13 +385,16 @@ class Compaction:
         try:
             if retention.is_auto:
                 return self._room.target(connection)
-            return retention.target(connection, time.time_ns() // 1_000_000, self._log_ms())
+            return retention.target(connection, self._now_ms(), self._log_ms())
         except SQLiteError as error:
             raise self._writer.engine.translate_error(error, "compact") from error
 
     def _log_ms(self) -> int:
         """The time of the log, in milliseconds since 1970."""
-        return self._writer.clock.now(self._writer.connection, time.time_ns() // 1_000_000)
+        return self._writer.clock.now(self._writer.connection, self._now_ms())
+
+    def _now_ms(self) -> int:
+        return self._writer.engine.clock.time_ns() // 1_000_000
 
     def _limit_by_readers(self, target: int) -> int:
         """The low-water mark of the setting, or a lower one that leaves feeds and durable consumers their unread

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
+from reactdb.clock import now
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, NotADatabase
 from reactdb.store.checksums import checksum_or_none, values_checksum
 from reactdb.store.file.sqlite import ADVICE, Connection
@@ -154,8 +154,13 @@ def _add_columns(connection: Connection, version: int) -> None:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
 
 
+def new_database_id() -> str:
+    """An identity that no other database has."""
+    return os.urandom(8).hex()
+
+
 def _make_first_facts() -> list[tuple[str, Any]]:
-    return [("database_id", os.urandom(8).hex()), ("low_water", 0), ("catalogue", 0)]
+    return [("database_id", new_database_id()), ("low_water", 0), ("catalogue", 0)]
 
 
 def _begin_epoch(connection: Connection) -> None:
@@ -253,7 +258,7 @@ def make(connection: Connection, version: int = FORMAT_VERSION) -> None:
                 step(connection)
             connection.execute(
                 "INSERT INTO \"_sqlite_migrations\" (migration_set, name, applied_at) VALUES ('reactdb', ?, ?)",
-                (name, str(datetime.now(UTC))),
+                (name, str(now())),
             )
 
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from reactdb.clock import monotonic
 from reactdb.errors import DatabaseBusy, describe_place
 from reactdb.store.blocks import Block
 from reactdb.store.flows import ControlFlow
@@ -166,7 +166,7 @@ class WriteQueue:
 
     def _wait(self, waiter: Waiter, timeout_s: float) -> bool:
         """Sleep until the waiter is at the head or its work is done. False: the time has passed first."""
-        start = time.monotonic()
+        start = monotonic()
         left = timeout_s
         try:
             while True:
@@ -178,9 +178,9 @@ class WriteQueue:
                         return True
                 if left <= LOOK_S:
                     return False
-                left = timeout_s - (time.monotonic() - start)
+                left = timeout_s - (monotonic() - start)
         finally:
-            waited_s = time.monotonic() - start
+            waited_s = monotonic() - start
             if waited_s > NOTED_S:
                 waiter.waited_s = min(waited_s, timeout_s)
 

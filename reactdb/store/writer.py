@@ -19,7 +19,6 @@ Thread safety: the public methods from any thread; the others only by the thread
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import get_ident
@@ -325,7 +324,7 @@ class Writer:
                 self._naming = log
             if not self.has_own_epoch and not engine.is_memory:
                 self.epoch = start_epoch(connection, self.last_seq)
-            now = time.time_ns() // 1_000_000
+            now = engine.clock.time_ns() // 1_000_000
             if now < self.last_time:
                 # The clock went back; times in the log never do.
                 now = self.clock.time_of_entry(connection, self.last_time, now)

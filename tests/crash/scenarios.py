@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 from random import Random
-from types import SimpleNamespace
 from typing import Any, Literal
 from unittest.mock import patch
 
@@ -396,7 +395,7 @@ def trees(random: Random) -> list[Step]:
 
 
 def serve(database: Any) -> None:
-    with patch("reactdb.dialects.couchdb.couch.time", SimpleNamespace(time=lambda: 0)):
+    with patch("reactdb.dialects.couchdb.couch.read_second", lambda: 0):
         Couch(database).create(EDITED)
 
 

@@ -23,8 +23,8 @@ from reactivex.scheduler.eventloop import AsyncIOThreadSafeScheduler
 
 import reactdb
 from reactdb import row
+from reactdb.clock import timers
 from reactdb.feeds.consumers import PullConsumer
-from reactdb.feeds.timers import timers
 from reactdb.session import session_of
 from reactdb.store.file import sqlite
 from tests.support.feeds import hub, is_clean, listen

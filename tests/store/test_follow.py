@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -187,14 +186,14 @@ def test_the_pause_grows_with_the_silence_and_a_commit_makes_it_short_again(db, 
     follower = follow.Follower()
     monkeypatch.setattr(follower, "_wake", Wake())
     monkeypatch.setattr(follower, "_watched", {1: Watched()})
-    monkeypatch.setattr(follow.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(follow, "monotonic", lambda: clock[0])
     follower._run()
 
     quiet_until = next(place for place in range(len(pauses)) if place and pauses[place] < pauses[place - 1])
     assert follow.QUICK_S == pauses[0] == pauses[quiet_until]
     assert pauses[:quiet_until] == sorted(pauses[:quiet_until])
     assert follow.SLOW_S == pauses[quiet_until - 1] == pauses[-1]
-    assert time.monotonic() == clock[0]
+    assert follow.monotonic() == clock[0]
 
 
 class Noticed:

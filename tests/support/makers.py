@@ -29,7 +29,7 @@ import reactdb
 from reactdb import row
 from reactdb.change import HiddenTable
 from reactdb.session import session_of
-from reactdb.testing import Recorder
+from reactdb.testing import Recorder, VirtualClock
 from tests.support.threads import wait_until
 
 Kind = Callable[["Stage"], object]
@@ -311,6 +311,24 @@ def _memory(stage: Stage) -> None:
         db.table_create("t").changes().subscribe(print)
     lost = reactdb.connect(":memory:")
     lost.table_create("t").changes().subscribe(print)
+
+
+@kind("a database with a virtual clock")
+def _virtual_clock(stage: Stage) -> None:
+    clock = VirtualClock()
+    with reactdb.connect(":memory:", clock=clock) as db:
+        table = db.table_create("t")
+        table.changes(squash=60).subscribe(lambda event: None)
+        table.insert({})
+        clock.advance_by(30)
+        table.insert({})
+
+
+@kind("a copy", "Database.copy")
+def _copy(stage: Stage) -> None:
+    with stage.db.copy() as copy, copy.copy() as other:
+        other.table("games").changes().subscribe(print)
+    stage.db.copy().table("games").run()
 
 
 # ---------------------------------------------------------------------------------------------------------------

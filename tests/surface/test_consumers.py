@@ -18,7 +18,7 @@ from reactdb import InvalidOption, UnsupportedFeed, UsageError, desc, row
 from reactdb.change import HiddenTable
 from reactdb.durable.dead_letters import DEAD_LETTERS
 from reactdb.durable.partitions import PartitionReader, partition_of
-from reactdb.durable.worker import Batch, Batches, Clock
+from reactdb.durable.worker import Batch, Batches, ConsumerClock
 from reactdb.errors import LeaseLost
 from reactdb.feeds.feed import Cursor
 from reactdb.query import Query
@@ -752,8 +752,8 @@ class TestLeases:
         other = batches_of(db, clock)
         give(worker)
         assert other.poll() is None
-        wall_ms = Clock.wall_ms
-        monkeypatch.setattr(Clock, "wall_ms", lambda self: wall_ms(self) - 86_400_000)
+        wall_ms = ConsumerClock.wall_ms
+        monkeypatch.setattr(ConsumerClock, "wall_ms", lambda self: wall_ms(self) - 86_400_000)
         clock.advance_by(29.0)
         assert other.poll() is None
         clock.advance_by(2.0)

@@ -14,6 +14,7 @@ import pytest
 import reactdb
 from reactdb import HistoryLost, InvalidOption, UsageError
 from reactdb.errors import IncompatibleSchema, ReadOnlyDatabase
+from reactdb.testing import VirtualClock
 from tests.support.inspection import problems
 
 
@@ -145,73 +146,59 @@ class TestMigrate:
             db.migrate([step])
 
 
-class Hours:
-    """A clock that tests set: hour 0, 1, 2 and so on of a day."""
-
-    def __init__(self) -> None:
-        self.hour = 0
-
-    def time_ns(self) -> int:
-        return moment_of(self.hour)[1]
-
-
-def moment_of(hour: float) -> tuple[datetime, int]:
-    moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hour)
-    return moment, int(moment.timestamp() * 1000) * 1_000_000
-
-
-@pytest.fixture
-def hours(monkeypatch: pytest.MonkeyPatch) -> Hours:
-    clock = Hours()
-    monkeypatch.setattr("time.time_ns", clock.time_ns)
-    return clock
+def moment_of(hour: float) -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hour)
 
 
 class TestMoments:
     @pytest.fixture
-    def db(self, hours: Hours) -> Any:
-        with reactdb.connect(":memory:", retention=None) as database:
+    def clock(self) -> VirtualClock:
+        return VirtualClock(moment_of(0))
+
+    @pytest.fixture
+    def db(self, clock: VirtualClock) -> Any:
+        with reactdb.connect(":memory:", retention=None, clock=clock) as database:
             table = database.table_create("t")
             for hour in range(1, 11):
-                hours.hour = hour
+                clock.advance_by(3600)
                 table.insert({"id": "one", "hour": hour}, conflict="replace")
-            hours.hour = 12
+            clock.advance_by(7200)
             yield database
 
     @pytest.mark.parametrize("hour", range(1, 11))
     def test_a_moment_leads_to_the_newest_change_at_or_before_it(self, db, hour):
         seqs = [change.seq for change in db.log(table="t")]
-        for moment in (moment_of(hour)[0], moment_of(hour + 0.5)[0]):
+        for moment in (moment_of(hour), moment_of(hour + 0.5)):
             assert db.seq_at(moment) == seqs[hour - 1]
             assert db.at(moment).table("t").get("one").run()["hour"] == hour
 
     def test_before_the_first_change_there_is_nothing(self, db):
-        assert db.seq_at(moment_of(-1)[0]) == 0
-        assert db.at(moment_of(-1)[0]).table_list() == []
+        assert db.seq_at(moment_of(-1)) == 0
+        assert db.at(moment_of(-1)).table_list() == []
 
     def test_the_future_is_the_newest_seq(self, db):
-        assert db.seq_at(moment_of(1000)[0]) == db.seq
+        assert db.seq_at(moment_of(1000)) == db.seq
 
     def test_another_time_zone_is_the_same_moment(self, db):
-        moment = moment_of(5)[0].astimezone(timezone(timedelta(hours=-7)))
+        moment = moment_of(5).astimezone(timezone(timedelta(hours=-7)))
         assert db.at(moment).table("t").get("one").run()["hour"] == 5
 
     def test_a_moment_in_the_removed_history_is_lost(self, db):
         seqs = [change.seq for change in db.log(table="t")]
         db.compact(keep=3)
-        assert db.seq_at(moment_of(8)[0]) == seqs[7]
+        assert db.seq_at(moment_of(8)) == seqs[7]
         for hour in (2, 6):
             with pytest.raises(HistoryLost, match="the state of 2026-01-01T0"):
-                db.at(moment_of(hour)[0])
-        assert db.seq_at(moment_of(13)[0]) == db.seq
+                db.at(moment_of(hour))
+        assert db.seq_at(moment_of(13)) == db.seq
 
-    def test_after_a_removed_deletion_only_the_present_is_known(self, db, hours):
+    def test_after_a_removed_deletion_only_the_present_is_known(self, db, clock):
         db.table("t").delete()
         db.compact(keep=0)
-        hours.hour = 14
-        assert db.seq_at(moment_of(14)[0]) == db.seq
+        clock.advance_by(7200)
+        assert db.seq_at(moment_of(14)) == db.seq
         with pytest.raises(HistoryLost):
-            db.seq_at(moment_of(11)[0])
+            db.seq_at(moment_of(11))
 
     @pytest.mark.parametrize("moment", [datetime(2026, 1, 1), "2026-01-01", 3, None])
     def test_a_moment_has_a_time_zone(self, db, moment):

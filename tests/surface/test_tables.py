@@ -539,7 +539,7 @@ class TestLogAndTime:
 
     def test_times_in_the_log_never_go_back_though_the_clock_does(self, db, games, monkeypatch):
         for seconds in (5_000_000_000, 4_000_000_000, 6_000_000_000):
-            monkeypatch.setattr("reactdb.store.writer.time.time_ns", lambda now=seconds: now * 10**9)
+            monkeypatch.setattr("time.time_ns", lambda now=seconds: now * 10**9)
             games.insert({"id": seconds})
 
         times = [change.time for change in db.log(table="games")]

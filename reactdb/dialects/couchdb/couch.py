@@ -15,11 +15,11 @@ Rule of this file: the list of databases. `database` has the content of each.
 
 from __future__ import annotations
 
-import time
 from hashlib import md5
 from typing import Any
 
 from reactdb.budget import CALL_STEPS, spend, spend_per_element
+from reactdb.clock import time_ns
 from reactdb.database import Database
 from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.change_waiters import Wakers
@@ -210,5 +210,10 @@ def serve(transaction: WriteTransaction, table: TableInfo) -> None:
         transaction.set_hook(current, HOOK)
         older = max(0, transaction.snapshot().newest_seq(current) - current.created)
         served = transaction.first + transaction.count
-        created = str(int(time.time()))
+        created = str(read_second())
         settings.change(transaction, table_id=table.id, created=created, served=served, older=older)
+
+
+def read_second() -> int:
+    """The wall time in seconds since 1970."""
+    return time_ns() // 1_000_000_000

@@ -17,6 +17,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NamedTuple, TypeVar
 
 from reactdb.budget import CALL_STEPS, STEP_BYTES, check, in_turn, spend, spend_per_element
+from reactdb.clock import time_ns
 from reactdb.dialects.couchdb import attachments as attached
 from reactdb.dialects.couchdb import settings
 from reactdb.dialects.couchdb.all_docs import IdRange, designs, list_range
@@ -483,7 +484,7 @@ class CouchDatabase(DocumentReader):
         if isinstance(document, dict) and str(document.get("_id", "")).startswith(LOCAL):
             return self.put_local(document if rev is None else {**document, "_rev": rev})
         given = self._parse_document(document)
-        id = given.id if given.id is not None else next(new_ids())
+        id = given.id if given.id is not None else next(self.session.timed(new_ids)())
         if rev is not None:
             wanted = parse_rev(rev)
             if given.rev is not None and given.rev != wanted:
@@ -551,7 +552,7 @@ class CouchDatabase(DocumentReader):
             spend(CALL_STEPS)
             self._parse_bulk_document(document, new_edits)
         rows: list[dict[str, Any]] = []
-        ids = new_ids()
+        ids = self.session.timed(new_ids)()
         # Prepared, and not yet written. Only some at a time, because the notes on a document take more room than the document.
         edits: list[BulkEdit] = []
         place = 0
@@ -779,7 +780,7 @@ class CouchDatabase(DocumentReader):
 def new_ids() -> Iterator[str]:
     """Ids for the documents of a request without ids. Each is greater than the one before, because keys in order are written
     faster: 48 bits of milliseconds, 48 random bits, and a number."""
-    begin = f"{time.time_ns() // 1_000_000:012x}{token_hex(6)}"
+    begin = f"{time_ns() // 1_000_000:012x}{token_hex(6)}"
     return (f"{begin}{number:08x}" for number in count(1))
 
 

@@ -12,7 +12,6 @@ import os
 import select
 import subprocess
 import sys
-import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from typing import Any, Final
 import msgpack
 
 from reactdb.budget import check
+from reactdb.clock import monotonic
 
 __all__ = [
     "Life",
@@ -167,7 +167,7 @@ class ScriptProcess:
             raise ScriptsEnded(is_late=False) from None
 
     def _receive(self, within_s: float) -> tuple[bool, str]:
-        end = time.monotonic() + within_s
+        end = monotonic() + within_s
         length = int.from_bytes(self._read(4, end), "big")
         is_done, text = msgpack.unpackb(self._read(length, end), unicode_errors="surrogatepass")
         return is_done, text
@@ -179,8 +179,8 @@ class ScriptProcess:
         data = bytearray()
         while len(data) < count:
             # A cancelled request ends the process: nothing else ends the function.
-            while not _is_readable(source, min(LOOK_S, end - time.monotonic())):
-                if time.monotonic() >= end:
+            while not _is_readable(source, min(LOOK_S, end - monotonic())):
+                if monotonic() >= end:
                     raise ScriptsEnded(is_late=True)
                 check(may_sleep=False)
             piece = os.read(source, count - len(data))

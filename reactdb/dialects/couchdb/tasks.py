@@ -8,13 +8,13 @@ Rule of this file: an ended task leaves nothing.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from reactdb.clock import time_ns
 from reactdb.session import Session
 from reactdb.store.engine import Engine
 
@@ -30,11 +30,17 @@ _running: Final[WeakKeyDictionary[Engine, dict[object, Task]]] = WeakKeyDictiona
 @contextmanager
 def list_task(session: Session, task: Task) -> Iterator[None]:
     """List a task until the block ends. `task` returns its members, beside the common ones."""
-    began = int(time.time())
+    began = time_ns() // 1_000_000_000
     pid = f"<0.{os.getpid()}.0>"
 
     def told() -> dict[str, Any]:
-        return {"node": NODE, "pid": pid, "started_on": began, "updated_on": int(time.time()), **task()}
+        return {
+            "node": NODE,
+            "pid": pid,
+            "started_on": began,
+            "updated_on": time_ns() // 1_000_000_000,
+            **task(),
+        }
 
     place = object()
     with _lock:

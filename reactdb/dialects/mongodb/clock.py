@@ -10,14 +10,16 @@ Rule of this file: it returns times, and knows no command.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from threading import Lock
-from time import time
 from typing import Any, Final
 
 from bson.timestamp import Timestamp
 
+from reactdb.clock import in_force
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.points import cluster_time
+from reactdb.dialects.mongodb.times import now
 from reactdb.dialects.mongodb.tokens import INCREMENTS
 from reactdb.session import Session
 
@@ -62,11 +64,19 @@ class ClusterClock:
         """The time: after the newest commit, and after all times returned before."""
         seq, (second, _) = self._newest()
         with self._lock:
-            place = max(int(time()), second), (seq + 1) % INCREMENTS
+            place = max(self._second(), second), (seq + 1) % INCREMENTS
             if place <= self._last:
                 place = self._last[0], self._last[1] + 1
             self._last = place
         return Timestamp(*place)
+
+    def now(self) -> datetime:
+        """The date of this moment: `$$NOW`."""
+        with in_force(self._session.clock):
+            return now()
+
+    def _second(self) -> int:
+        return self._session.clock.time_ns() // 1_000_000_000
 
     def ticks_of(self, update: Any) -> Callable[[], Timestamp] | None:
         """The source of timestamps for an update's `$currentDate`; None without one."""
@@ -79,7 +89,7 @@ class ClusterClock:
         """A time after all times returned before. It does not read the newest commit, so a write can call it during its
         execution; call `next` first for a time after the newest commit."""
         with self._lock:
-            self._last = max(int(time()), self._last[0]), self._last[1] + 1
+            self._last = max(self._second(), self._last[0]), self._last[1] + 1
             return Timestamp(*self._last)
 
     def fill_timestamps(self, document: dict[str, Any]) -> dict[str, Any]:
@@ -99,4 +109,4 @@ class ClusterClock:
         with self._session.read() as snapshot:
             seq = snapshot.end()[0]
             entry = snapshot.entry(seq) if seq else None
-        return seq, (int(time()), 1) if entry is None else cluster_time(entry)
+        return seq, (self._second(), 1) if entry is None else cluster_time(entry)

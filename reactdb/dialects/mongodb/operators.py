@@ -12,7 +12,7 @@ Rule of this file: it sees one value, and knows neither the document nor the pat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from bson.decimal128 import Decimal128
@@ -21,6 +21,7 @@ from bson.regex import Regex
 from bson.timestamp import Timestamp
 
 from reactdb.budget import spend, spend_value
+from reactdb.clock import now as read_clock
 from reactdb.dialects.mongodb.bson_order import (
     MISSING,
     TextKey,
@@ -83,7 +84,7 @@ class Moment:
 
     def date(self) -> Any:
         if self._now is None:
-            self._now = datetime.now(UTC)
+            self._now = read_clock()
         return date_of_ms(ms_of_date(self._now))
 
     def timestamp(self) -> Timestamp:

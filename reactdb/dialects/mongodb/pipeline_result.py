@@ -26,7 +26,6 @@ from reactdb.dialects.mongodb.names import MongoNamespace, namespace_of
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.stages import MergeTarget, Pipeline, Setting
-from reactdb.dialects.mongodb.times import now
 from reactdb.dialects.mongodb.transactions import Transaction, check_in_transaction
 from reactdb.dialects.mongodb.variables import values_of
 from reactdb.dialects.mongodb.view_graph import MOST_VIEWS, check_views, too_deep
@@ -76,7 +75,7 @@ def aggregate(
             raise too_deep()
         namespace, pipeline = view[0], [*view[1], *pipeline]
     text = text_key(collation)
-    values = values_of(variables, spaces.clock, pipeline) or {"NOW": now()}
+    values = values_of(variables, spaces.clock, pipeline) or {"NOW": spaces.clock.now()}
     beside = _Beside(spaces, namespace, transaction, bypasses)
     setting = Setting(beside, str(namespace), values, text)
     first = next(iter(pipeline[0])) if pipeline and isinstance(pipeline[0], Mapping) and pipeline[0] else None
@@ -122,7 +121,7 @@ def check_pipeline(
     Raises:
         MongoError: As `aggregate` would, before it reads anything.
     """
-    values = values_of(variables, spaces.clock, pipeline) or {"NOW": now()}
+    values = values_of(variables, spaces.clock, pipeline) or {"NOW": spaces.clock.now()}
     Pipeline(pipeline, Setting(variables=values, text=text_key(collation)))
 
 
@@ -189,14 +188,14 @@ class _Beside:
             return []
         work = CollectionWork(self._spaces, self._namespace)
         if stage == "$indexStats":
-            since = now()
+            since = self._spaces.clock.now()
             return [
                 {"name": one["name"], "key": one["key"], "accesses": {"ops": 0, "since": since}, "spec": one}
                 for one in work.list_indexes()
             ]
         if self._spaces.table(self._namespace) is None:
             raise MongoError(26, f"Collection [{self._namespace}] not found.")
-        document: Document = {"ns": str(self._namespace), "localTime": now()}
+        document: Document = {"ns": str(self._namespace), "localTime": self._spaces.clock.now()}
         if "count" in spec:
             document["count"] = work.count({})
         if "storageStats" in spec:

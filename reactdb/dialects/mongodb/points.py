@@ -9,9 +9,8 @@ Rule of this file: a point leads to a position from which all changes at or afte
 
 from __future__ import annotations
 
-from time import time
-
 from reactdb.change import Change
+from reactdb.clock import time_ns
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.tokens import INCREMENTS, Token, TokenOrigin, mark
 from reactdb.store.engine import Engine
@@ -89,7 +88,7 @@ def position_before(snapshot: Snapshot, point: ClusterTime) -> int:
 def _newest_second(snapshot: Snapshot, head: int) -> int:
     """The second of the newest change; if it was compacted away, the present second, because no change is later."""
     if snapshot.entry(head) is None and head:
-        return int(time())
+        return time_ns() // 1_000_000_000
     return seconds_of(read_time_at(snapshot.connection, head))
 
 

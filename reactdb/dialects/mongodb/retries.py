@@ -12,7 +12,6 @@ Rule of this file: every retryable write has its row, and nothing else has a row
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -112,7 +111,12 @@ def recall(session: Session, key: bytes) -> RetryRecord | None:
     """The last write of a driver's session, by its id; None if it is unknown, or too long ago."""
     with session.read() as snapshot:
         row = find_position(snapshot.connection, KIND, key.hex())
-    if row is None or row.position is None or row.leased is None or row.leased < time.time() * 1_000:
+    if (
+        row is None
+        or row.position is None
+        or row.leased is None
+        or row.leased < session.clock.time_ns() // 1_000_000
+    ):
         return None
     answer = decode(row.value) if row.value else None
     return RetryRecord(row.position, answer, is_lost=row.attempts > 0)

@@ -5,13 +5,14 @@ Timestamps and ObjectIds contain a time too, and are accepted as dates.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from bson.datetime_ms import DatetimeMS
 from bson.objectid import ObjectId
 from bson.timestamp import Timestamp
 
+from reactdb.clock import now as read_clock
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN
 from reactdb.dialects.mongodb.values import date_of_ms, ms_of_date
@@ -23,7 +24,7 @@ EPOCH: Final = datetime(1970, 1, 1)
 
 def now() -> datetime:
     """The time, as a BSON date has it: in whole milliseconds."""
-    time = datetime.now(UTC).replace(tzinfo=None)
+    time = read_clock().replace(tzinfo=None)
     return time.replace(microsecond=time.microsecond // 1_000 * 1_000)
 
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from time import time
 from typing import Any, Final, NamedTuple
 
+from reactdb.clock import time_ns
 from reactdb.dialects.mongodb.entries import with_session
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.indexes import check_index, check_unique, create, indexes_of, is_there
@@ -422,7 +422,7 @@ class BufferedWrites:
                 f"Collection {table.name} is capped: writes in transactions are not allowed on capped collections.",
             )
         if rules is not None and body is not None and not bypasses:
-            rules.check(table, body, None if old is None else old[1], int(time() * 1_000))
+            rules.check(table, body, None if old is None else old[1], time_ns() // 1_000_000)
         assert transaction._seq is not None
         if self._undo.one(table.id, key, transaction._seq)[0]:
             raise conflict()

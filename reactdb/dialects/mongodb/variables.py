@@ -11,7 +11,6 @@ from typing import Any, Final
 from reactdb.dialects.mongodb.clock import ClusterClock, mentions_cluster_time
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.expressions.compile import Scope, compile_value, variable_name
-from reactdb.dialects.mongodb.times import now
 
 __all__ = ["SYSTEM_VARIABLES", "values_of"]
 
@@ -34,7 +33,7 @@ def values_of(let: Mapping[str, Any] | None, clock: ClusterClock, *specs: Any) -
         return None
     if let and not isinstance(let, Mapping):
         raise MongoError(14, "BSON field 'let' is the wrong type, expected type 'object'")
-    known: dict[str, Any] = {"NOW": now()}
+    known: dict[str, Any] = {"NOW": clock.now()}
     if wants_time:
         known["CLUSTER_TIME"] = clock.newest()
     values: dict[str, Any] = {}

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
+from reactdb.clock import monotonic
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb.session import HEADER, Session
 from reactdb.errors import InvalidOption, MissingExtra, format_value
@@ -129,13 +130,15 @@ class SessionWire:
 
     def recvall(self, length: int, deadline: float | None) -> bytes:
         """The next `length` bytes of the answers; waits for a feed until the deadline, a moment of `time.time`."""
+        # freezegun stops `time.time`, and the wait is real.
+        until = None if deadline is None else monotonic() + deadline - time.time()
         while len(self._out) < length:
             if self.is_closed:
                 raise self.closed_error("Connection is closed.")
             self._is_woken.clear()
             frames = self.session.poll()
             if not frames:
-                self._wait(deadline)
+                self._wait(until)
                 continue
             for frame in frames:
                 self._out += frame.pack()
@@ -143,11 +146,11 @@ class SessionWire:
         del self._out[:length]
         return found
 
-    def _wait(self, deadline: float | None) -> None:
+    def _wait(self, until: float | None) -> None:
         if not self.session.is_waiting:
             # No answer will ever come, because all requests have been answered.
             raise self.timeout_error("localhost", 28015)
-        left = None if deadline is None else deadline - time.time()
+        left = None if until is None else until - monotonic()
         if left is not None and left <= 0:
             raise self.timeout_error("localhost", 28015)
         due = self.session.wait_s

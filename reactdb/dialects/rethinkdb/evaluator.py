@@ -120,7 +120,7 @@ class Evaluator:
     def now(self) -> datetime:
         """The moment of the query, the same for each `now`."""
         if self._now is None:
-            self._now = now()
+            self._now = session_of(self.native).timed(now)()
         return self._now
 
     # -----------------------------------------------------------------------------------------------------------

@@ -9,12 +9,11 @@ Thread safety: any thread. `kill` only leaves a note for the job's session, whic
 from __future__ import annotations
 
 import threading
-import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import uuid4
 from weakref import WeakKeyDictionary, WeakSet, ref
 
+from reactdb.clock import monotonic, now
 from reactdb.dialects.rethinkdb.query_text import print_term
 from reactdb.dialects.rethinkdb.terms import Term
 from reactdb.session import session_of
@@ -46,7 +45,7 @@ class Job:
         self._session = ref(session)
         self.token = token
         self.term = term
-        self.started = time.monotonic()
+        self.started = monotonic()
         self._id: str | None = None
 
     @property
@@ -65,7 +64,7 @@ class Job:
         session = self.session
         address, port = ("", 0) if session is None else session.client
         return {
-            "duration_sec": time.monotonic() - self.started,
+            "duration_sec": monotonic() - self.started,
             "id": ["query", self.id],
             "info": {
                 "client_address": address,
@@ -94,7 +93,7 @@ class Jobs:
     """
 
     def __init__(self) -> None:
-        self.started = datetime.now(UTC)
+        self.started = now()
         self.queries = 0
         self.port: int | None = None
         self.sessions: WeakSet[JobHolder] = WeakSet()

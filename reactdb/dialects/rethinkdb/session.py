@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import json
 import struct
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 
 from reactdb.budget import Budget, Crowd, MemoryFull, Stopped, current
+from reactdb.clock import monotonic
 from reactdb.database import Database
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import ClientError, CompileError, Terminated, as_failure
@@ -118,7 +118,7 @@ class Session:
         database: Database,
         wake: Callable[[], None] = lambda: None,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
         max_streams: int = MAX_STREAMS,
         client: tuple[str, int] = ("in this process", 0),
         user: str = "admin",
@@ -129,11 +129,14 @@ class Session:
         """`wake`: called when `poll` may have frames, from any thread and perhaps under the lock of a commit. `crowd`: the
         sessions that share the threads and the memory of a server; `query_bytes` needs it.
 
+        `clock`: seconds, for the limit of a query and for net differences; None: real seconds for the first, and the database's
+        clock for the second.
+
         `client` and `user`: identify the client in the table of jobs.
         """
         self.database = database
         self._wake = wake
-        self._clock = clock
+        self._clock = clock or session_of(database).clock.monotonic
         self._max_streams = max_streams
         self.client = client
         self.user = user
@@ -145,7 +148,7 @@ class Session:
         self._notes: deque[int] = deque()
         # Feeds with operators that compute something for each event.
         self._computing: set[int] = set()
-        self._budget = Budget(query_timeout_s, clock, crowd, query_bytes)
+        self._budget = Budget(query_timeout_s, clock or monotonic, crowd, query_bytes)
         # Token -> the moment at which this stream must be served even without a wake.
         self._due: dict[int, float] = {}
         self.is_closed = False

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any, Final
 
+from reactdb.clock import now as read_clock
 from reactdb.errors import QueryError
 from reactdb.expression.checks import fail, integer, kind, number, string
 from reactdb.expression.operations.arrays import is_closed
@@ -112,7 +113,7 @@ def date_of(year: int, month: int, day: int) -> date:
 @operation("now", 0, is_deterministic=False)
 def now() -> datetime:
     """This moment, to the millisecond. A condition or a query sees one `now` only: see `with_fixed_now`."""
-    moment = datetime.now(UTC)
+    moment = read_clock()
     return moment.replace(microsecond=moment.microsecond // 1_000 * 1_000)
 
 

@@ -12,12 +12,12 @@ import binascii
 import hmac
 import re
 import secrets
-import time
 from base64 import b64decode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+from reactdb.clock import monotonic
 from reactdb.servers.http.request_parts import Asking, RequestRefused, read_json
 from reactdb.servers.http.responses import Answer, ok
 from reactdb.servers.users import Credentials, hmac_sha256
@@ -42,7 +42,7 @@ class Authenticator:
     Thread safety: any thread.
     """
 
-    def __init__(self, credentials: Credentials | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, credentials: Credentials | None, clock: Callable[[], float] = monotonic) -> None:
         self._credentials = credentials
         # Not the wall clock, which may be set back: the key lives no longer than this process, so no cookie does.
         self._clock = clock

@@ -23,11 +23,11 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from typing import Protocol
 
+from reactdb.clock import monotonic
 from reactdb.errors import ForkedDatabase
 from reactdb.store.file import identity, sqlite
 from reactdb.store.file.sqlite import Connection
@@ -91,14 +91,14 @@ def _before() -> None:
     if engines:
         # The child needs it, and there a wait for a thread that imports it now would never end.
         sqlite.import_ctypes()
-    end = time.monotonic() + WAIT_S
+    end = monotonic() + WAIT_S
     for engine in _all_engines():
         if not engine.is_memory:
             rest = engine.pause()
             _fork.rests.append(rest)
             rest.begin(end)
     # Last: a thread in the waits above may have to open a connection first.
-    _fork.has_opening = sqlite.opening.acquire(timeout=max(0.0, end - time.monotonic()))
+    _fork.has_opening = sqlite.opening.acquire(timeout=max(0.0, end - monotonic()))
 
 
 def _all_engines() -> list[ForkedFile]:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from reactdb.clock import monotonic
 from reactdb.errors import CannotOpen, DatabaseBusy, ReactDBError, StorageError
 from reactdb.store import schema
 from reactdb.store.file import files, flush, locks, names, sqlite
@@ -124,14 +125,14 @@ def use_wal(connection: Connection, another: Callable[[], Connection], path: str
         CannotOpen: The file system cannot keep a write-ahead log.
         SQLiteError: Another process is switching for longer than `timeout_s`, or something else is wrong.
     """
-    end = time.monotonic() + timeout_s
+    end = monotonic() + timeout_s
     while True:
         try:
             (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
             break
         except SQLiteError as error:
             # Another process is switching too, and SQLite does not wait here by itself.
-            if not sqlite.is_busy(error) or time.monotonic() >= end:
+            if not sqlite.is_busy(error) or monotonic() >= end:
                 raise
             time.sleep(0.002)
     if mode == "wal":

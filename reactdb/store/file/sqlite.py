@@ -14,14 +14,14 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from reactdb.clock import monotonic
 from reactdb.errors import (
     CannotOpen,
     CorruptDatabase,
@@ -212,6 +212,21 @@ def copy_pages(
             progress((total - remaining) * page_bytes, total * page_bytes)
 
     source.backup(target, pages=step_pages, progress=tell)
+
+
+def copy_content(source: Connection, target: Connection, *, is_wal: bool) -> None:
+    """Copy a whole database into an empty one in memory. `is_wal`: the source is a file with a write-ahead log."""
+    if not is_wal:
+        source.backup(target)
+        return
+    with closing(sqlite3.connect(":memory:")) as middle:
+        source.backup(middle)
+        content = bytearray(middle.serialize())
+        # The header says that there is a write-ahead log, which a shared database in memory cannot have.
+        # https://sqlite.org/fileformat.html#file_format_version_numbers
+        content[18:20] = b"\1\1"
+        middle.deserialize(content)
+        middle.backup(target)
 
 
 def is_whole(connection: Connection) -> bool:
@@ -433,11 +448,11 @@ class LockWait:
         while True:
             try:
                 self._cursor.execute("BEGIN IMMEDIATE")
-                return 0.0 if end is None else time.monotonic() - end + timeout_s
+                return 0.0 if end is None else monotonic() - end + timeout_s
             except SQLiteError as error:
                 if not self._is_in_pieces or not is_busy(error):
                     raise
-                now = time.monotonic()
+                now = monotonic()
                 if end is None:
                     end = now + timeout_s - self._set_s
                 if now >= end:

@@ -13,10 +13,10 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from time import time_ns
 from typing import Any, Final, Literal
 
 from reactdb.change import CATALOGUE, CATALOGUE_KINDS, DELETE, INSERT, KINDS, TABLE_CREATE, TABLE_DROP
+from reactdb.clock import time_ns
 from reactdb.errors import CorruptDatabase, IncompatibleFormat, ReactDBError
 from reactdb.store import schema
 from reactdb.store.blobs import GRACE_MS, NUMBER_BITS, check_pieces, read_blob

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from reactdb.clock import time_ns
 from reactdb.errors import CannotOpen, StorageMoved
 from reactdb.store import schema
 from reactdb.store.blobs import blob_totals
@@ -164,7 +165,7 @@ def measure(path: str) -> FileFigures:
                 )
             )
         # Feeds are known to their processes alone.
-        history = measure_history(connection, lambda oldest: None)
+        history = measure_history(connection, lambda oldest: None, time_ns() // 1_000_000)
         (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
         (free_pages,) = connection.execute("PRAGMA freelist_count").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()

@@ -27,7 +27,7 @@ def clock(monkeypatch):
     """Seconds that pass only where a test says so."""
     now = SimpleNamespace(s=1_000.0)
     for module in (cursors_module, states_module):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now.s))
+        monkeypatch.setattr(module, "monotonic", lambda: now.s)
     return now
 
 

@@ -12,7 +12,6 @@ Rule of this file: batches and numbers. Other files produce the documents.
 from __future__ import annotations
 
 import secrets
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from threading import Lock
@@ -21,6 +20,7 @@ from typing import Any, Final
 from bson import Int64
 from bson.raw_bson import RawBSONDocument
 
+from reactdb.clock import monotonic
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.stream_waiters import StreamWakers, TableWait
 from reactdb.dialects.mongodb.tailable import Tail
@@ -90,7 +90,7 @@ class OpenCursor:
         self.transaction: object | None = None
         self.timeout_s = timeout_s
         self.left_s: float | None = None
-        self.used_at = time.monotonic()
+        self.used_at = monotonic()
         self.is_busy = False
         self.is_killed = False
         self.client: object | None = None
@@ -359,7 +359,7 @@ class Cursors:
         with self._lock:
             cursor.is_busy = False
             cursor.on_killed = None
-            cursor.used_at = time.monotonic()
+            cursor.used_at = monotonic()
             if is_over or cursor.is_killed:
                 self._remove(cursor)
                 is_over = True
@@ -398,7 +398,7 @@ class Cursors:
 
     def _sweep(self) -> None:
         """End cursors after a long time without use. Called whenever a cursor is opened, so that they cannot add up."""
-        now = time.monotonic()
+        now = monotonic()
         self.kill(
             [
                 number

@@ -8,7 +8,6 @@ Rule of this file: it holds things. The commands work with them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from struct import Struct
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 from bson import ObjectId, Timestamp
 
+from reactdb.clock import time_ns
 from reactdb.database import Database
 from reactdb.dialects.mongodb.commands.cursors import MOST_CURSORS, Cursors
 from reactdb.dialects.mongodb.commands.fail_points import FailPoints
@@ -78,10 +78,10 @@ class Deployment:
         self.for_testing = for_testing
         self.message_bytes = message_bytes
         self.address = "127.0.0.1:27017"
-        self.started_at = time.time()
+        self.started_at = time_ns() / 1e9
         # Drivers that stay from a former server treat a lower id as an old primary, and refuse it. An ObjectId of the driver's
         # begins with the second, and goes on at random.
-        self.election_id = ObjectId(NEWER.pack(*divmod(time.time_ns(), 10**9), 0))
+        self.election_id = ObjectId(NEWER.pack(*divmod(time_ns(), 10**9), 0))
         self.spaces = Namespaces(session_of(database)) if spaces is None else spaces
         self.sessions = SessionStates(Transactions(self.spaces))
         self.streams = ChangeStreams(self.spaces)

@@ -44,6 +44,7 @@ from reactdb.dialects.mongodb.expressions.logic import is_true
 from reactdb.dialects.mongodb.numeric import is_number, truncate
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
 from reactdb.errors import ReactDBError
+from reactdb.session import session_of
 
 __all__ = ["execute_command", "is_quick", "poll"]
 
@@ -96,6 +97,8 @@ def execute_command(
     name = next(iter(body), "") if command is None else command.name
     request = CommandRequest(name, body, client, client.deployment, transaction=transaction)
     work = start_command if request.deployment.fail_points.are_set else call_command
+    # `$$NOW` and `$currentDate` are of the database's clock.
+    work = session_of(client.deployment.database).timed(work)
     profiler = request.deployment.profiler
     # Before authentication, nothing is written.
     is_stranger = client.deployment.exchange is not None and not client.user

@@ -7,11 +7,11 @@ Rule of this file: batches. A cursor is made by its own command.
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from bson import Int64
 
+from reactdb.clock import monotonic
 from reactdb.dialects.mongodb.bson_order import INTEGERS, type_name
 from reactdb.dialects.mongodb.collection import count_of
 from reactdb.dialects.mongodb.commands.cursors import (
@@ -63,11 +63,11 @@ def first_batch(
     request: CommandRequest, cursor: Results, most: int | None, *, is_single: bool = False
 ) -> dict[str, Any]:
     """The reply of a command with a new cursor. It stays open if there is more."""
-    begun = time.monotonic()
+    begun = monotonic()
     batch = cursor.batch(most)
     most_ms = request.most_ms()
     if most_ms:
-        cursor.left_s = most_ms / 1_000 - (time.monotonic() - begun)
+        cursor.left_s = most_ms / 1_000 - (monotonic() - begun)
     if not cursor.is_read and batch and most is not None and len(batch) >= most:
         # The cursor number 0 means that there is no more, and saves the driver a request.
         cursor.look_ahead()
@@ -128,7 +128,7 @@ def get_more(request: CommandRequest) -> dict[str, Any] | AwaitedReply:
 
 def continue_results(request: CommandRequest, cursor: Results, most: int | None) -> dict[str, Any]:
     is_over = True
-    begun = time.monotonic()
+    begun = monotonic()
     try:
         if cursor.left_s is not None:
             limit_duration(request, cursor.left_s)
@@ -141,7 +141,7 @@ def continue_results(request: CommandRequest, cursor: Results, most: int | None)
         }
     finally:
         if cursor.left_s is not None:
-            cursor.left_s -= time.monotonic() - begun
+            cursor.left_s -= monotonic() - begun
         request.deployment.cursors.give_back(cursor, is_over=is_over)
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import platform
-import time
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from bson import Int64
 
+from reactdb.clock import now as read_clock
+from reactdb.clock import time_ns
 from reactdb.dialects.mongodb.bson_order import is_text, type_name
 from reactdb.dialects.mongodb.commands.authentication import speculative
 from reactdb.dialects.mongodb.commands.deployment import SET_NAME, VERSION, VERSION_TEXT, WIRE_VERSION
@@ -28,7 +28,7 @@ from reactdb.dialects.mongodb.retries import SESSION_MINUTES
 def greeting(request: CommandRequest) -> dict[str, Any]:
     body, client, deployment = request.body, request.client, request.deployment
     client.set_driver_description(body.get("client"))
-    now = datetime.now(UTC)
+    now = read_clock()
     moment = deployment.operation_time()
     reply: dict[str, Any] = {
         "helloOk": True,
@@ -120,7 +120,7 @@ def set_parameter(request: CommandRequest) -> dict[str, Any]:
 @command("serverStatus", quick=always)
 def server_status(request: CommandRequest) -> dict[str, Any]:
     deployment = request.deployment
-    up_s = time.time() - deployment.started_at
+    up_s = time_ns() / 1e9 - deployment.started_at
     counts = sorted(deployment.counts.items())
     status = {
         "host": deployment.address,
@@ -129,7 +129,7 @@ def server_status(request: CommandRequest) -> dict[str, Any]:
         "pid": Int64(os.getpid()),
         "uptime": up_s,
         "uptimeMillis": Int64(up_s * 1000),
-        "localTime": datetime.now(UTC),
+        "localTime": read_clock(),
         "connections": {
             "current": len(deployment.clients),
             "active": len(deployment.clients),
@@ -200,13 +200,13 @@ def set_status(request: CommandRequest) -> dict[str, Any]:
         "health": 1.0,
         "state": 1,
         "stateStr": "PRIMARY",
-        "uptime": int(time.time() - deployment.started_at),
+        "uptime": int(time_ns() / 1e9 - deployment.started_at),
         "optime": {"ts": moment, "t": Int64(1)},
         "self": True,
     }
     return {
         "set": SET_NAME,
-        "date": datetime.now(UTC),
+        "date": read_clock(),
         "myState": 1,
         "term": Int64(1),
         "optimes": {"lastCommittedOpTime": {"ts": moment, "t": Int64(1)}},
@@ -233,7 +233,7 @@ def command_line(request: CommandRequest) -> dict[str, Any]:
 def host_info(request: CommandRequest) -> dict[str, Any]:
     machine = platform.uname()
     system: dict[str, Any] = {
-        "currentTime": datetime.now(UTC),
+        "currentTime": read_clock(),
         "hostname": request.deployment.address,
         "cpuAddrSize": 64,
         "numCores": os.cpu_count() or 1,

@@ -5,10 +5,10 @@ Rule of this file: the plan comes from `query_plan`, as for the command itself.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from reactdb.clock import monotonic
 from reactdb.dialects.mongodb.bson_order import is_text, type_name
 from reactdb.dialects.mongodb.capped_collections import order_table_of
 from reactdb.dialects.mongodb.commands.deployment import VERSION_TEXT
@@ -170,9 +170,9 @@ def native_scan(index: NativeIndex) -> dict[str, Any]:
 
 def statistics(work: ViewingWork, body: Mapping[str, Any], plan: dict[str, Any]) -> dict[str, Any]:
     """The statistics of an executed find."""
-    begun = time.monotonic()
+    begun = monotonic()
     count = sum(1 for _ in work.find(body))
-    spent = round((time.monotonic() - begun) * 1_000)
+    spent = round((monotonic() - begun) * 1_000)
     return {
         "executionSuccess": True,
         "nReturned": count,

@@ -16,9 +16,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from reactdb.clock import now
 from reactdb.dialects.mongodb.bson_order import is_text
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.errors import MongoError, code_name
@@ -227,7 +227,7 @@ def _common_fields(asker: Asker, reply: dict[str, Any], seconds: float) -> dict[
         "responseLength": len(encode(reply)),
         "protocol": "op_msg",
         "millis": int(seconds * 1000),
-        "ts": datetime.now(UTC),
+        "ts": now(),
         "client": asker.address[0],
         "appName": asker.app_name,
         "allUsers": [{"user": asker.user, "db": "admin"}] if asker.user else [],

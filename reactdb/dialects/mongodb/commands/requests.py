@@ -5,7 +5,6 @@ Rule of this file: the context of a command. It knows no command.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from bson import Code, Timestamp
 
 from reactdb.budget import current
+from reactdb.clock import monotonic
 from reactdb.dialects.mongodb.bson_order import is_text, type_name
 from reactdb.dialects.mongodb.collection import count_of
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
@@ -201,22 +201,22 @@ class AwaitedReply:
     """Set by the function that executes commands."""
 
     def __init__(self, seconds: float) -> None:
-        self._until = time.monotonic() + seconds
+        self._until = monotonic() + seconds
 
     @property
     def wait_s(self) -> float:
-        return max(0.0, self._until - time.monotonic())
+        return max(0.0, self._until - monotonic())
 
     @property
     def is_over(self) -> bool:
-        return time.monotonic() >= self._until
+        return monotonic() >= self._until
 
     def ready(self) -> dict[str, Any] | None:
         raise NotImplementedError
 
     def at_last(self) -> dict[str, Any] | None:
         """The reply now, as if the time were over."""
-        self._until = time.monotonic()
+        self._until = monotonic()
         return self.ready()
 
     def cancel(self) -> None:

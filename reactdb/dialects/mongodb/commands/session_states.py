@@ -9,11 +9,11 @@ Rule of this file: it assigns commands to transactions, and repeats replies.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from threading import Lock, RLock
 from typing import Any, Final, ParamSpec, TypeVar
 
+from reactdb.clock import monotonic
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.retries import SESSION_MINUTES, RetryRecord, recall
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction, Transactions
@@ -49,7 +49,7 @@ class SessionState:
             transaction: The transaction, if that write was one.
         """
         self.lock = RLock()
-        self.used_at = time.monotonic()
+        self.used_at = monotonic()
         self.began_at = 0.0
         self.number = -1 if before is None else before.number
         self.transaction = transaction
@@ -69,7 +69,7 @@ class SessionState:
             )
         self.end()
         self.number = number
-        self.began_at = time.monotonic()
+        self.began_at = monotonic()
         self.transaction = transactions.begin()
         return self.transaction
 
@@ -137,14 +137,14 @@ class SessionStates:
         self.transactions = transactions
         self._lock = Lock()
         self._states: dict[bytes, SessionState] = {}
-        self._swept_at = time.monotonic()
+        self._swept_at = monotonic()
 
     def __len__(self) -> int:
         return len(self._states)
 
     def find(self, key: bytes) -> SessionState:
         """The session of this id. Its first command creates it."""
-        now = time.monotonic()
+        now = monotonic()
         if now - self._swept_at > SWEEP_S:
             self._swept_at = now
             self._sweep(now)

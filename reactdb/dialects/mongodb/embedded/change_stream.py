@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping
-from time import monotonic
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +20,7 @@ from pymongo.collation import validate_collation_or_none
 from pymongo.common import validate_list, validate_non_negative_integer_or_none, validate_string_or_none
 from pymongo.errors import OperationFailure
 
+from reactdb.clock import monotonic
 from reactdb.dialects.mongodb.embedded.codecs import Codec
 from reactdb.dialects.mongodb.embedded.resuming_stream import ResumingStream
 from reactdb.dialects.mongodb.embedded.statements import session_of, transaction_of

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
-from time import monotonic
 from types import TracebackType
 from typing import Any, Final, TypeVar
 from uuid import uuid4
@@ -23,6 +22,7 @@ from bson.timestamp import Timestamp
 from pymongo.client_session import SessionOptions, TransactionOptions  # type: ignore[attr-defined]
 from pymongo.errors import InvalidOperation, OperationFailure, PyMongoError
 
+from reactdb.clock import monotonic
 from reactdb.dialects.mongodb.commands.concerns import check_level_of_transaction
 from reactdb.dialects.mongodb.commands.dispatch import UNSIGNED
 from reactdb.dialects.mongodb.embedded.errors import call

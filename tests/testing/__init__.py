@@ -1,0 +1,1 @@
+"""Tests of `reactdb/testing/`: the fixtures and the virtual clock, used as their users would."""
