@@ -1,0 +1,204 @@
+"""Unique indexes: at the end of each transaction, a value of a unique index belongs to at most one document.
+
+    Claims.add      an index entry that a transaction adds to a unique index claims its value
+    Claims.check    at the end of the transaction: each claimed value is looked up once, and must have one owner
+
+The state at the end counts, and not each step: two documents can swap their values inside a transaction. SQLite lets
+one transaction write at a time, so the look-up also sees the commits of other processes. A value that nothing has
+claimed cannot have become a duplicate, so nothing else is looked up.
+
+Hidden entries (see `catalogue`) claim nothing: a missing field, null and other values that an index leaves out can be in any
+number of documents. A document that has a value twice, in a multi index, has it once here.
+
+Rule of this file: it reads index entries and writes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from reactdb.errors import DuplicateIndexKey, InvalidKey
+from reactdb.expression import from_data
+from reactdb.expression.tree import Call, Constant
+from reactdb.logs import logger
+from reactdb.store.catalogue import Catalogue, IndexInfo
+from reactdb.store.file.sqlite import Connection
+from reactdb.values import codec, collation
+
+OWNERS: Final = "SELECT DISTINCT key FROM entries WHERE index_id = ? AND value = ? LIMIT ?"
+TWICE: Final = (
+    "SELECT value FROM entries WHERE index_id = ? AND value IS NOT ?"
+    " GROUP BY value HAVING min(key) != max(key) ORDER BY value LIMIT ?"
+)
+MOST_SHOWN: Final = 10
+"""Duplicates in an error, and documents of one duplicate."""
+# At this many claims those that are no duplicates now are forgotten: about 2 MB.
+MOST_CLAIMS: Final = 10_000
+
+_MONGODB: Final = "mongodb.index_keys"
+# By the operation of the index's expression: a value that any number of documents has. It is MongoDB's mark for documents
+# whose entries do not give their place in the order. By name: the store imports nothing above it.
+_SHARED: Final[Mapping[str, bytes | None]] = {_MONGODB: collation.index_key_bytes(b"\x00")}
+
+Claim = tuple[int, bytes]
+"""The number of an index, and the bytes of a value."""
+
+
+def shared_value(index: IndexInfo) -> bytes | None:
+    """The value of a unique index that several documents may have; None where there is none."""
+    node = index.expression.node
+    return _SHARED.get(node.operation) if isinstance(node, Call) else None
+
+
+class Claims:
+    """The values that one transaction has added to unique indexes."""
+
+    __slots__ = ("_firsts", "_limit", "_newest")
+
+    def __init__(self) -> None:
+        # How many changes the transaction had at the first claim of a value; and the key of the newest.
+        self._firsts: dict[Claim, int] = {}
+        self._newest: dict[Claim, bytes] = {}
+        self._limit = MOST_CLAIMS
+
+    def __len__(self) -> int:
+        return len(self._firsts)
+
+    def __iter__(self) -> Iterator[Claim]:
+        return iter(self._firsts)
+
+    def add(
+        self, entries: Iterable[tuple[int, bytes, bytes, int]], unique: Mapping[int, IndexInfo], count: int
+    ) -> None:
+        """Note new index entries. Entries of other indexes are skipped.
+
+        Args:
+            unique: The unique indexes, by number.
+            count: How many changes the transaction has before this one.
+        """
+        for index_id, value, key, _ in entries:
+            index = unique.get(index_id)
+            if index is not None and value != shared_value(index):
+                claim = index_id, value
+                self._firsts.setdefault(claim, count)
+                self._newest[claim] = key
+
+    def is_long(self) -> bool:
+        return len(self._firsts) > self._limit
+
+    def shorten(self, connection: Connection, start: int) -> None:
+        """Forget the values that are no duplicates now: only a new claim can make them duplicates.
+
+        Args:
+            start: How many changes the transaction had when the innermost open savepoint began. A rollback may bring
+                back a duplicate from before, so earlier claims stay.
+        """
+        for claim, first in list(self._firsts.items()):
+            if first >= start and len(find_owners(connection, *claim)) < 2:
+                del self._firsts[claim], self._newest[claim]
+        self._limit = MOST_CLAIMS + 2 * len(self._firsts)
+
+    def check(self, connection: Connection, catalogue: Catalogue) -> None:
+        """Raises: DuplicateIndexKey, if two documents have a claimed value."""
+        found: dict[int, list[tuple[Any, list[Any]]]] = {}
+        for claim in self._firsts:
+            owners = find_owners(connection, *claim)
+            if len(owners) < 2 or claim[0] not in catalogue.unique:
+                continue
+            # The document that was written last comes last.
+            owners.sort(key=self._newest[claim].__eq__)
+            duplicates = found.setdefault(claim[0], [])
+            duplicates.append((show_value(claim[1]), list(map(collation.key_value, owners))))
+            if len(duplicates) == MOST_SHOWN:
+                break
+        for index_id, duplicates in found.items():
+            raise duplicates_error(catalogue, catalogue.unique[index_id], duplicates)
+
+
+def find_owners(connection: Connection, index_id: int, value: bytes, most: int = 2) -> list[bytes]:
+    """The keys of the documents that have a value in an index, at most so many of them."""
+    return [key for (key,) in connection.execute(OWNERS, (index_id, value, most)).fetchall()]
+
+
+def find_duplicates(connection: Connection, index: IndexInfo) -> list[tuple[Any, list[Any]]]:
+    """The first values of an index that belong to several documents, each with the keys of these documents."""
+    values = connection.execute(TWICE, (index.id, shared_value(index), MOST_SHOWN)).fetchall()
+    return [
+        (
+            show_value(value),
+            list(map(collation.key_value, find_owners(connection, index.id, value, MOST_SHOWN))),
+        )
+        for (value,) in values
+    ]
+
+
+def check_new_index(
+    catalogue: Catalogue, index: IndexInfo, entries: Sequence[tuple[int, bytes, bytes, int]]
+) -> None:
+    """
+    Args:
+        entries: All entries of a new unique index, sorted.
+
+    Raises:
+        DuplicateIndexKey: Documents have the same value. It lists up to 10 values.
+    """
+    duplicates: list[tuple[Any, list[Any]]] = []
+    shared = shared_value(index)
+    visible = (entry for entry in entries if entry[0] > 0 and entry[1] != shared)
+    for value, group in groupby(visible, lambda entry: entry[1]):
+        keys = list(dict.fromkeys(entry[2] for entry in group))
+        if len(keys) > 1:
+            duplicates.append((show_value(value), list(map(collation.key_value, keys[:MOST_SHOWN]))))
+            if len(duplicates) == MOST_SHOWN:
+                break
+    if duplicates:
+        raise duplicates_error(catalogue, index, duplicates)
+
+
+def duplicates_error(
+    catalogue: Catalogue, index: IndexInfo, duplicates: list[tuple[Any, list[Any]]]
+) -> DuplicateIndexKey:
+    return DuplicateIndexKey(catalogue.by_id[index.table_id].name, index.name, duplicates)
+
+
+def show_value(value: bytes) -> Any:
+    """An indexed value, from its bytes."""
+    try:
+        return collation.key_value(value)
+    except InvalidKey:
+        # A type that this process does not know.
+        return value
+
+
+def set_older_unique_indexes(connection: Connection) -> None:
+    """Format 4: an index that MongoDB's dialect made unique is unique for all writers, if its data is clean. (Under a
+    collation, equal texts have different entries; the dialect alone checks those.)"""
+    for index_id, data in connection.execute("SELECT id, expression FROM indexes ORDER BY id").fetchall():
+        if not _is_unique_of_mongodb(data):
+            continue
+        row = connection.execute(TWICE, (index_id, _SHARED[_MONGODB], 1)).fetchone()
+        if row is None:
+            connection.execute("UPDATE indexes SET is_unique = 1 WHERE id = ?", (index_id,))
+        else:
+            logger.warning(
+                "unique index %d of MongoDB's dialect has duplicates: only that dialect checks it, until it is made again",
+                index_id,
+            )
+
+
+def _is_unique_of_mongodb(data: bytes) -> bool:
+    node = from_data(codec.decode_value(data)).node
+    if not isinstance(node, Call) or node.operation != _MONGODB:
+        return False
+    spec = node.arguments[1]
+    return isinstance(spec, Constant) and bool(spec.value["unique"]) and "collation" not in spec.value
+
+
+def iterate_violations(connection: Connection, catalogue: Catalogue) -> Iterator[str]:
+    """The duplicates in the unique indexes of a file, in sentences."""
+    for index in catalogue.unique.values():
+        duplicates = find_duplicates(connection, index)
+        if duplicates:
+            yield str(duplicates_error(catalogue, index, duplicates))
