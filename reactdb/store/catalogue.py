@@ -179,6 +179,11 @@ class TableInfo:
         self.dropped = dropped
         self.indexes = indexes
 
+    @property
+    def has_unique(self) -> bool:
+        """The table has a unique index."""
+        return any(index.is_unique for index in self.indexes.values())
+
     def copy_renamed(self, name: str | None) -> TableInfo:
         """A copy with another name; None: the table itself."""
         if name is None:

@@ -230,7 +230,7 @@ def add_unique_indexes(connection: Connection) -> None:
         CorruptDatabase: The lists of tables and indexes do not match the older checksum.
     """
     # Imported here because only an older file needs it.
-    from reactdb.store.unique import set_older_unique_indexes
+    from reactdb.store.mongodb_indexes import set_older_unique_indexes
 
     check_format_3(connection)
     _add_columns(connection, 4)

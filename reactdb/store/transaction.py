@@ -498,7 +498,8 @@ class WriteTransaction:
                 if owner != key:
                     keys = [collation.key_value(owner), collation.key_value(key)]
                     index = self.catalogue.unique[index_id]
-                    raise duplicates_error(self.catalogue, index, [(show_value(value), keys)])
+                    shown = show_value(self.connection, self.catalogue, (index_id, value), owner)
+                    raise duplicates_error(self.catalogue, index, [(shown, keys)])
 
     # -----------------------------------------------------------------------------------------------------------
     # The buffer
@@ -865,7 +866,7 @@ class WriteTransaction:
         ]
         entries.sort()
         if is_unique:
-            check_new_index(self.catalogue, index, entries)
+            check_new_index(self.connection, self.catalogue, index, entries)
         self.cursor.executemany(ADD_ENTRY, entries)
         self._sum_index(table, index, entries)
         unique = {"unique": True} if is_unique else {}

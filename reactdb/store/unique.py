@@ -20,27 +20,18 @@ from itertools import groupby
 from typing import Any, Final
 
 from reactdb.errors import DuplicateIndexKey, InvalidKey
-from reactdb.expression import from_data
 from reactdb.expression.tree import Call, Constant
-from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, IndexInfo
 from reactdb.store.file.sqlite import Connection
+from reactdb.store.mongodb_indexes import MARK, OPERATION, TWICE
+from reactdb.store.snapshot import read_document
 from reactdb.values import codec, collation
 
 OWNERS: Final = "SELECT DISTINCT key FROM entries WHERE index_id = ? AND value = ? LIMIT ?"
-TWICE: Final = (
-    "SELECT value FROM entries WHERE index_id = ? AND value IS NOT ?"
-    " GROUP BY value HAVING min(key) != max(key) ORDER BY value LIMIT ?"
-)
 MOST_SHOWN: Final = 10
 """Duplicates in an error, and documents of one duplicate."""
 # At this many claims those that are no duplicates now are forgotten: about 2 MB.
 MOST_CLAIMS: Final = 10_000
-
-_MONGODB: Final = "mongodb.index_keys"
-# By the operation of the index's expression: a value that any number of documents has. It is MongoDB's mark for documents
-# whose entries do not give their place in the order. By name: the store imports nothing above it.
-_SHARED: Final[Mapping[str, bytes | None]] = {_MONGODB: collation.index_key_bytes(b"\x00")}
 
 Claim = tuple[int, bytes]
 """The number of an index, and the bytes of a value."""
@@ -49,7 +40,7 @@ Claim = tuple[int, bytes]
 def shared_value(index: IndexInfo) -> bytes | None:
     """The value of a unique index that several documents may have; None where there is none."""
     node = index.expression.node
-    return _SHARED.get(node.operation) if isinstance(node, Call) else None
+    return MARK if isinstance(node, Call) and node.operation == OPERATION else None
 
 
 class Claims:
@@ -110,7 +101,12 @@ class Claims:
             # The document that was written last comes last.
             owners.sort(key=self._newest[claim].__eq__)
             duplicates = found.setdefault(claim[0], [])
-            duplicates.append((show_value(claim[1]), list(map(collation.key_value, owners))))
+            duplicates.append(
+                (
+                    show_value(connection, catalogue, claim, owners[-1]),
+                    list(map(collation.key_value, owners)),
+                )
+            )
             if len(duplicates) == MOST_SHOWN:
                 break
         for index_id, duplicates in found.items():
@@ -122,20 +118,23 @@ def find_owners(connection: Connection, index_id: int, value: bytes, most: int =
     return [key for (key,) in connection.execute(OWNERS, (index_id, value, most)).fetchall()]
 
 
-def find_duplicates(connection: Connection, index: IndexInfo) -> list[tuple[Any, list[Any]]]:
+def find_duplicates(
+    connection: Connection, catalogue: Catalogue, index: IndexInfo
+) -> list[tuple[Any, list[Any]]]:
     """The first values of an index that belong to several documents, each with the keys of these documents."""
-    values = connection.execute(TWICE, (index.id, shared_value(index), MOST_SHOWN)).fetchall()
-    return [
-        (
-            show_value(value),
-            list(map(collation.key_value, find_owners(connection, index.id, value, MOST_SHOWN))),
-        )
-        for (value,) in values
-    ]
+    duplicates = []
+    for (value,) in connection.execute(TWICE, (index.id, shared_value(index), MOST_SHOWN)).fetchall():
+        owners = find_owners(connection, index.id, value, MOST_SHOWN)
+        shown = show_value(connection, catalogue, (index.id, value), owners[-1])
+        duplicates.append((shown, list(map(collation.key_value, owners))))
+    return duplicates
 
 
 def check_new_index(
-    catalogue: Catalogue, index: IndexInfo, entries: Sequence[tuple[int, bytes, bytes, int]]
+    connection: Connection,
+    catalogue: Catalogue,
+    index: IndexInfo,
+    entries: Sequence[tuple[int, bytes, bytes, int]],
 ) -> None:
     """
     Args:
@@ -150,7 +149,8 @@ def check_new_index(
     for value, group in groupby(visible, lambda entry: entry[1]):
         keys = list(dict.fromkeys(entry[2] for entry in group))
         if len(keys) > 1:
-            duplicates.append((show_value(value), list(map(collation.key_value, keys[:MOST_SHOWN]))))
+            shown = _show(connection, catalogue, index, value, keys[-1])
+            duplicates.append((shown, list(map(collation.key_value, keys[:MOST_SHOWN]))))
             if len(duplicates) == MOST_SHOWN:
                 break
     if duplicates:
@@ -163,8 +163,21 @@ def duplicates_error(
     return DuplicateIndexKey(catalogue.by_id[index.table_id].name, index.name, duplicates)
 
 
-def show_value(value: bytes) -> Any:
-    """An indexed value, from its bytes."""
+def show_value(connection: Connection, catalogue: Catalogue, claim: Claim, key: bytes) -> Any:
+    """A value of a unique index, for a message. `key`: of a document that has it."""
+    index_id, value = claim
+    return _show(connection, catalogue, catalogue.unique[index_id], value, key)
+
+
+def _show(connection: Connection, catalogue: Catalogue, index: IndexInfo, value: bytes, key: bytes) -> Any:
+    node = index.expression.node
+    if isinstance(node, Call) and node.operation == OPERATION and isinstance(node.arguments[1], Constant):
+        # Its values are bytes that nobody can read. So the document's own values are shown.
+        found = read_document(connection, catalogue.by_id[index.table_id], key)
+        if found is not None:
+            document = codec.decode(found[1])
+            values = [_value_at(document, path) for path in node.arguments[1].value["paths"]]
+            return values[0] if len(values) == 1 else values
     try:
         return collation.key_value(value)
     except InvalidKey:
@@ -172,33 +185,15 @@ def show_value(value: bytes) -> Any:
         return value
 
 
-def set_older_unique_indexes(connection: Connection) -> None:
-    """Format 4: an index that MongoDB's dialect made unique is unique for all writers, if its data is clean. (Under a
-    collation, equal texts have different entries; the dialect alone checks those.)"""
-    for index_id, data in connection.execute("SELECT id, expression FROM indexes ORDER BY id").fetchall():
-        if not _is_unique_of_mongodb(data):
-            continue
-        row = connection.execute(TWICE, (index_id, _SHARED[_MONGODB], 1)).fetchone()
-        if row is None:
-            connection.execute("UPDATE indexes SET is_unique = 1 WHERE id = ?", (index_id,))
-        else:
-            logger.warning(
-                "unique index %d of MongoDB's dialect has duplicates: only that dialect checks it, until it is made again",
-                index_id,
-            )
-
-
-def _is_unique_of_mongodb(data: bytes) -> bool:
-    node = from_data(codec.decode_value(data)).node
-    if not isinstance(node, Call) or node.operation != _MONGODB:
-        return False
-    spec = node.arguments[1]
-    return isinstance(spec, Constant) and bool(spec.value["unique"]) and "collation" not in spec.value
+def _value_at(document: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document
 
 
 def iterate_violations(connection: Connection, catalogue: Catalogue) -> Iterator[str]:
     """The duplicates in the unique indexes of a file, in sentences."""
     for index in catalogue.unique.values():
-        duplicates = find_duplicates(connection, index)
+        duplicates = find_duplicates(connection, catalogue, index)
         if duplicates:
             yield str(duplicates_error(catalogue, index, duplicates))
