@@ -89,7 +89,8 @@ def use(path: Path) -> None:
 
 def use_long(path: Path) -> None:
     """What a file has after a longer life: tables and indexes renamed and dropped, a unique index, receipts, a hook of the
-    RethinkDB dialect, many epochs, blobs, and tables that nobody has written to since compaction, one of which ends with a deletion."""
+    RethinkDB dialect, many epochs, blobs, and tables that nobody has written to since compaction, one of which ends with
+    a deletion."""
     with reactdb.connect(path, origin="maker") as db:
         idle = db.table_create("idle")
         idle.insert([{"id": n, "score": n % 3} for n in range(4)])
