@@ -129,7 +129,9 @@ class TestValues:
     def test_a_compound_value_is_compared_as_a_whole(self, db: Any):
         seats = db.table_create("seats")
         seats.index_create("seat", [row["row"], row["number"]], unique=True)
-        seats.insert([{"id": 1, "row": 1, "number": 1}, {"id": 2, "row": 1, "number": 2}, {"id": 3, "row": 1}])
+        seats.insert(
+            [{"id": 1, "row": 1, "number": 1}, {"id": 2, "row": 1, "number": 2}, {"id": 3, "row": 1}]
+        )
 
         with pytest.raises(DuplicateIndexKey) as caught:
             seats.get(3).update({"number": 2})
