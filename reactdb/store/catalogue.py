@@ -199,7 +199,7 @@ class Catalogue:
         live: The tables that are not dropped, also hidden ones, by their references.
         by_id: All, by number.
         has_hidden: There is, or was, a hidden table.
-        unique: The unique indexes, by number.
+        unique: The unique indexes of tables that are not dropped, by number.
     """
 
     __slots__ = ("by_id", "has_hidden", "live", "unique", "version")
@@ -212,7 +212,7 @@ class Catalogue:
         self.by_id = by_id
         self.has_hidden = any(info.owner is not None for info in by_id.values())
         self.unique: dict[int, IndexInfo] = {
-            index.id: index for info in by_id.values() for index in info.indexes.values() if index.is_unique
+            index.id: index for info in self.live.values() for index in info.indexes.values() if index.is_unique
         }
 
     def ordinary(self) -> dict[str, TableInfo]:

@@ -227,6 +227,20 @@ class TestTransactions:
 
         assert ("free" if is_solution_kept else "a") == users.get(1).run()["email"]
 
+    def test_duplicates_of_a_table_that_is_gone_at_the_end_do_not_count(self, db: Any, users: Any):
+        with db.transaction():
+            users.insert({"id": 3, "email": "a"})
+            db.table_drop("users")
+
+        assert [] == db.table_list()
+
+    def test_nor_do_those_of_an_index_that_is_gone(self, db: Any, users: Any):
+        with db.transaction():
+            users.insert({"id": 3, "email": "a"})
+            users.index_drop("email")
+
+        assert {1: "a", 2: "b", 3: "a"} == emails(users)
+
     def test_an_index_that_is_made_inside_is_kept_from_then_on(self, db: Any):
         users = db.table_create("people")
         users.insert([{"id": 1, "email": "a"}])
