@@ -212,7 +212,10 @@ class Catalogue:
         self.by_id = by_id
         self.has_hidden = any(info.owner is not None for info in by_id.values())
         self.unique: dict[int, IndexInfo] = {
-            index.id: index for info in self.live.values() for index in info.indexes.values() if index.is_unique
+            index.id: index
+            for info in self.live.values()
+            for index in info.indexes.values()
+            if index.is_unique
         }
 
     def ordinary(self) -> dict[str, TableInfo]:

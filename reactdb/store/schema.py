@@ -235,6 +235,9 @@ def add_unique_indexes(connection: Connection) -> None:
     check_format_3(connection)
     _add_columns(connection, 4)
     set_older_unique_indexes(connection)
+    # A process of an older version that has the file open reads the lists again, finds a checksum that it does not expect, and
+    # stops writing.
+    set_fact(connection, "catalogue", int(read_fact(connection, "catalogue")) + 1)
     write_catalogue_checksum(connection)
 
 

@@ -419,6 +419,16 @@ class TestFile:
 
         assert [] == problems(path)
 
+    def test_a_process_that_has_the_file_open_notices_the_migration(self, path: Path):
+        """By the version of the catalogue: a process of an older version then finds a checksum that it does not expect."""
+        with reactdb.connect(path) as db:
+            db.table_create("users")
+            before = session_of(db).engine.catalogue.version
+        turn_into_format_3(path)
+
+        with reactdb.connect(path) as db:
+            assert before < session_of(db).engine.catalogue.version
+
     def test_the_migration_makes_a_clean_unique_index_of_mongodb_unique(self, path: Path):
         pytest.importorskip("pymongo")
         with reactdb.connect(path) as db:
