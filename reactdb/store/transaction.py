@@ -464,7 +464,11 @@ class WriteTransaction:
             self.claims = Claims()
         elif self.claims.is_long():
             self.flush()
-            self.claims.shorten(self.connection, 0 if self.savepoint is None else self.savepoint.start)
+            savepoint = self.savepoint
+            while savepoint is not None and savepoint.start == self.count:
+                # To roll it back would change nothing.
+                savepoint = savepoint.outer
+            self.claims.shorten(self.connection, 0 if savepoint is None else savepoint.start)
         self.claims.add(added, self.catalogue.unique, self.count)
 
     def check_unique(self) -> None:

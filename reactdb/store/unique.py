@@ -30,8 +30,9 @@ from reactdb.values import codec, collation
 OWNERS: Final = "SELECT DISTINCT key FROM entries WHERE index_id = ? AND value = ? LIMIT ?"
 MOST_SHOWN: Final = 10
 """Duplicates in an error, and documents of one duplicate."""
-# At this many claims those that are no duplicates now are forgotten: about 2 MB.
+# At this many claims, about 2 MB, or at this many bytes of values, those that are no duplicates now are forgotten.
 MOST_CLAIMS: Final = 10_000
+MOST_BYTES: Final = 4_000_000
 
 Claim = tuple[int, bytes]
 """The number of an index, and the bytes of a value."""
@@ -46,13 +47,15 @@ def shared_value(index: IndexInfo) -> bytes | None:
 class Claims:
     """The values that one transaction has added to unique indexes."""
 
-    __slots__ = ("_firsts", "_limit", "_newest")
+    __slots__ = ("_bytes", "_firsts", "_kept", "_kept_bytes", "_newest")
 
     def __init__(self) -> None:
         # How many changes the transaction had at the first claim of a value; and the key of the newest.
         self._firsts: dict[Claim, int] = {}
         self._newest: dict[Claim, bytes] = {}
-        self._limit = MOST_CLAIMS
+        self._bytes = 0
+        # As many had to stay when claims were forgotten last.
+        self._kept = self._kept_bytes = 0
 
     def __len__(self) -> int:
         return len(self._firsts)
@@ -73,23 +76,30 @@ class Claims:
             index = unique.get(index_id)
             if index is not None and value != shared_value(index):
                 claim = index_id, value
-                self._firsts.setdefault(claim, count)
+                if claim not in self._firsts:
+                    self._firsts[claim] = count
+                    self._bytes += len(value)
                 self._newest[claim] = key
 
     def is_long(self) -> bool:
-        return len(self._firsts) > self._limit
+        # Twice as many as have stayed: each look at all of them then pays for itself.
+        return (
+            len(self._firsts) > MOST_CLAIMS + 2 * self._kept
+            or self._bytes > MOST_BYTES + 2 * self._kept_bytes
+        )
 
     def shorten(self, connection: Connection, start: int) -> None:
         """Forget the values that are no duplicates now: only a new claim can make them duplicates.
 
         Args:
-            start: How many changes the transaction had when the innermost open savepoint began. A rollback may bring
-                back a duplicate from before, so earlier claims stay.
+            start: How many changes the transaction had when the innermost savepoint with changes began. A rollback may
+                bring back a duplicate from before, so earlier claims stay.
         """
         for claim, first in list(self._firsts.items()):
             if first >= start and len(find_owners(connection, *claim)) < 2:
                 del self._firsts[claim], self._newest[claim]
-        self._limit = MOST_CLAIMS + 2 * len(self._firsts)
+                self._bytes -= len(claim[1])
+        self._kept, self._kept_bytes = len(self._firsts), self._bytes
 
     def check(self, connection: Connection, catalogue: Catalogue) -> None:
         """Raises: DuplicateIndexKey, if two documents have a claimed value."""

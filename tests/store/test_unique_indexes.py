@@ -199,12 +199,13 @@ class TestTransactions:
 
         assert {1: "a", 2: "b"} == emails(users)
 
+    @pytest.mark.parametrize("limit", ["MOST_CLAIMS", "MOST_BYTES"])
     @pytest.mark.parametrize("is_solution_kept", [True, False])
     def test_claims_that_are_forgotten_early_change_nothing(
-        self, db: Any, users: Any, monkeypatch: pytest.MonkeyPatch, is_solution_kept: bool
+        self, db: Any, users: Any, monkeypatch: pytest.MonkeyPatch, is_solution_kept: bool, limit: str
     ):
         """A long transaction forgets values that are no duplicates at the moment, but none that a rollback can bring back."""
-        monkeypatch.setattr(unique, "MOST_CLAIMS", 3)
+        monkeypatch.setattr(unique, limit, 3)
 
         def write() -> None:
             with db.transaction():
@@ -226,6 +227,16 @@ class TestTransactions:
                 write()
 
         assert ("free" if is_solution_kept else "a") == users.get(1).run()["email"]
+
+    def test_a_long_transaction_keeps_few_claims(self, db: Any, users: Any, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(unique, "MOST_CLAIMS", 10)
+
+        with db.transaction():
+            for id in range(100, 200):
+                users.insert({"id": id, "email": id})
+            transaction = session_of(db).engine.current_transaction()
+
+            assert len(transaction.claims) <= 11
 
     def test_duplicates_of_a_table_that_is_gone_at_the_end_do_not_count(self, db: Any, users: Any):
         with db.transaction():
