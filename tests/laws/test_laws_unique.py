@@ -15,6 +15,7 @@ from reactdb.dialects.aidbox.errors import AidboxError
 from reactdb.dialects.couchdb.couch import Couch
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.errors import DuplicateIndexKey
+from reactdb.store import unique
 from tests.support.law_machine import Abandoned, LawMachine
 from tests.support.scaling import examples
 
@@ -152,7 +153,8 @@ class UniqueMachine(LawMachine):
                         raise Abandoned
                 except Abandoned:
                     pass
-                self.write_each(steps[1:])
+                with self.db.transaction():
+                    self.write_each(steps[1:])
 
         self.take_whole(steps, write)
 
@@ -255,7 +257,18 @@ class UniqueMachine(LawMachine):
 
 
 class UniqueOnFile(UniqueMachine):
+    """And transactions forget claims all the time."""
+
     on_file = True
+
+    def __init__(self) -> None:
+        self.most_claims = unique.MOST_CLAIMS
+        unique.MOST_CLAIMS = 1  # type: ignore[misc]
+        super().__init__()
+
+    def teardown(self) -> None:
+        unique.MOST_CLAIMS = self.most_claims  # type: ignore[misc]
+        super().teardown()
 
 
 class UniqueWithCouch(UniqueMachine):
