@@ -217,7 +217,7 @@ class CatalogueChange(Change):
     `catalogue` has the data to repeat it: `table` and `table_id`, for an index `index` and `index_id`, and
 
         table_create    primary_key
-        index_create    expression (the tree as lists), multi
+        index_create    expression (the tree as lists), multi; unique, if it is
         ..._rename      new_name
         hook_set        hook (None: the table has none any more)
 

@@ -13,6 +13,7 @@
     │   ├── OperatorNotFound      an operator of reactivex was called as a method of a feed (also an AttributeError)
     │   ├── BlobNotFound          the bytes of a large value are not in the file (also a LookupError)
     │   ├── DuplicateKey          insert of a taken key
+    │   │   └── DuplicateIndexKey a unique index would have one value for two documents
     │   ├── Conflict              a document is not as the caller expects: another writer was there first
     │   ├── HookNotFound          a write to a table with a write hook unknown in this process (also a LookupError)
     │   ├── TransactionOwned      a write was refused: another task or greenlet of its thread has a transaction open
@@ -220,12 +221,41 @@ class BlobNotFound(UsageError, LookupError):
 class DuplicateKey(UsageError):
     """`insert` met a taken key; `conflict=` has the other ways to handle it.
 
-    `old` and `new` are the stored document and the refused one, as ReQL prints them.
+    `old` and `new` are the stored document and the refused one, as ReQL prints them. A duplicate in a unique index has an
+    error of its own, `DuplicateIndexKey`.
     """
 
     def __init__(self, primary_key: str, old: str, new: str) -> None:
         super().__init__(f"Duplicate primary key `{primary_key}`:\n{old}\n{new}")
         self.primary_key = primary_key
+
+
+class DuplicateIndexKey(DuplicateKey):
+    """A value of a unique index would belong to several documents. Nothing was written.
+
+    A single write raises it at once. A transaction is checked at its end, because its end counts: two documents may swap
+    their values in it. `index_create(..., unique=True)` raises it where the documents have duplicates already.
+
+    Attributes:
+        table, index: The names.
+        value: The value that the documents share; a list for a compound index.
+        key: The primary key of one of the documents: the document that was written last.
+        other: The primary key of another one.
+        duplicates: (value, primary keys), of up to 10 values, with up to 10 documents each.
+    """
+
+    def __init__(self, table: str, index: str, duplicates: list[tuple[Any, list[Any]]]) -> None:
+        shown = "; ".join(
+            f"{format_value(value)} would belong to the documents {' and '.join(map(format_value, keys))}"
+            for value, keys in duplicates
+        )
+        UsageError.__init__(self, f"Duplicate value in unique index `{index}` of table `{table}`: {shown}.")
+        self.primary_key = ""
+        self.table = table
+        self.index = index
+        self.duplicates = duplicates
+        self.value, keys = duplicates[0]
+        self.other, self.key = keys[0], keys[-1]
 
 
 class Conflict(UsageError):

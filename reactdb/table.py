@@ -632,7 +632,9 @@ class Table(Selection):
     # -----------------------------------------------------------------------------------------------------------
     # Indexes
 
-    def index_create(self, name: str, expression: Any = None, multi: bool = False) -> dict[str, int]:
+    def index_create(
+        self, name: str, expression: Any = None, multi: bool = False, unique: bool = False
+    ) -> dict[str, int]:
         """Make an index and fill it, as one commit.
 
         Args:
@@ -640,13 +642,18 @@ class Table(Selection):
             expression: The indexed value: an expression, or a function that builds one from its argument (`lambda d:
                 d["a"]`); a list of them makes a compound index. Default: the field called `name`.
             multi: The value is a list, and the document is found under each of its elements.
+            unique: Each value belongs to at most one document, whoever writes. A write that would break this raises
+                DuplicateIndexKey and writes nothing; in a transaction, the end of the transaction raises it. Documents
+                without the value, or with null there, are exempt.
 
         Raises:
-            IndexExists, InvalidName, QueryError.
+            IndexExists, InvalidName, QueryError; DuplicateIndexKey: Documents have the same value already. It lists up
+            to 10 values, and there is no index then.
         """
         check_name("Index", name)
-        if not isinstance(multi, bool):
-            raise InvalidOption(f"multi is True or False, not {format_value(multi)}")
+        for option, value in (("multi", multi), ("unique", unique)):
+            if not isinstance(value, bool):
+                raise InvalidOption(f"{option} is True or False, not {format_value(value)}")
         tree = row[name] if expression is None else index_expression(expression)
         compile_value(tree)
         if not is_deterministic(tree):
@@ -660,7 +667,7 @@ class Table(Selection):
             table = live_table(transaction, self.name)
             if name in table.indexes or name == table.primary_key:
                 raise IndexExists(name, self.name)
-            transaction.create_index(table, name, data, multi)
+            transaction.create_index(table, name, data, multi, unique)
 
         self._session.transact(one, operation="index_create")
         return {"created": 1}
@@ -687,7 +694,7 @@ class Table(Selection):
         """The state of the named indexes (default: all). They are always ready: an index is filled when it is made.
 
         Returns:
-            Dicts with `index`, `ready`, `multi` and `outdated`.
+            Dicts with `index`, `ready`, `multi` and `outdated`; for a unique index also `unique`, which is True.
         """
         with self._session.read() as snapshot:
             table = find_table(self.name, snapshot)
@@ -696,8 +703,15 @@ class Table(Selection):
             if name not in table.indexes:
                 raise IndexNotFound(name, self.name)
         return [
-            {"index": name, "ready": True, "multi": table.indexes[name].multi, "outdated": False}
-            for name in sorted(names or table.indexes)
+            {
+                "index": name,
+                "ready": True,
+                "multi": info.multi,
+                "outdated": False,
+                **({"unique": True} if info.is_unique else {}),
+            }
+            for name, info in sorted(table.indexes.items())
+            if not names or name in names
         ]
 
 

@@ -65,7 +65,7 @@ def details(catalogue: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in catalogue.items()
-        if name in ("primary_key", "new_name", "multi", "hook")
+        if name in ("primary_key", "new_name", "multi", "unique", "hook")
     }
 
 

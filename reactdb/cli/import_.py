@@ -33,6 +33,7 @@ from reactdb.cli.terminal import Progress, plural, write_line
 from reactdb.database import Database
 from reactdb.errors import (
     BlobNotFound,
+    DuplicateIndexKey,
     DuplicateKey,
     InvalidDocument,
     InvalidKey,
@@ -426,8 +427,19 @@ def write(database: Database, table: str, group: list[Item], conflict: str, orig
                     documents = [item.what for item in some]
                     counts.update(numbers(target.insert(documents, conflict=conflict)))  # type: ignore[arg-type]
     except (BlobNotFound, InvalidDocument, InvalidKey, DuplicateKey, QueryError) as error:
-        raise find_bad_line(database, table, group, conflict) or BadLine(group[0].line, str(error)) from error
+        bad_line = find_bad_line(database, table, group, conflict)
+        raise bad_line or BadLine(find_line(error, group, target.primary_key), str(error)) from error
     return counts
+
+
+def find_line(error: Exception, group: list[Item], primary_key: str) -> int:
+    """The line of the document that an error names; else the first line. Only the end of the batch's transaction
+    shows a duplicate in a unique index."""
+    if isinstance(error, DuplicateIndexKey):
+        for item in reversed(group):
+            if not isinstance(item.what, Deleted) and item.what.get(primary_key) == error.key:
+                return int(item.line)
+    return group[0].line
 
 
 def numbers(result: dict[str, Any]) -> dict[str, int]:

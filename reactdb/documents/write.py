@@ -193,6 +193,8 @@ class Write:
             counter = "replaced"
         before = self.transaction.count
         try:
+            if self.policy.counts_errors:
+                self.transaction.check_free(self.table, key, old_body, body)
             is_new = self.transaction.write(self.table, key, kind, old, body, asked, meta, documents)
         except UsageError as error:
             # A hook refuses before anything is written. But its rows for other tables are written after the document,

@@ -683,7 +683,7 @@ class Materialized:
         for index in () if old is None else old.indexes.values():
             if index.name != shape.primary_key:
                 data = codec.encode_value(to_data(index.expression))
-                transaction.create_index(table, index.name, data, index.multi)
+                transaction.create_index(table, index.name, data, index.multi, index.is_unique)
         known = read_lease(transaction.connection, self._consumer, 0)
         lease = known or Lease(self._consumer, 0, 1, self._definition, 0)
         lease = lease.reset(reading.reader.position, self._definition).assign_to(

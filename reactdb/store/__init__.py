@@ -16,6 +16,8 @@ The way of a write, from top to bottom:
     write_queue     the order of threads, and the writes that share a commit
     blocks          the members of a transaction; `flows` separates the tasks and greenlets of a thread
     transaction     the write buffer: log entries, heads and index entries, and savepoints
+    unique          unique indexes: no value in two documents at the end of a transaction; `mongodb_indexes` has the values
+                    that MongoDB's documents may share
     hooks           data derived from each write of a table; `materialized_tables` has the hook that refuses all writers but one
     log             entries of the log, written and read; `clock` has their times
     publisher       gives the commit to the feeds, in log order

@@ -53,16 +53,37 @@ class IndexInfo:
     A value that ReQL leaves out of an index (null, an object, an array with one of those, NaN, an infinity) has a
     hidden entry. Operations that name the index never see hidden entries: get_all, between, order_by, min and max. A
     filter finds them, because comparisons hold between all types, and objects are above all numbers.
+
+    In a unique index (see `unique`) each value that is not hidden belongs to at most one document.
     """
 
-    __slots__ = ("_fields", "_is_known", "expression", "id", "multi", "name", "table_id", "value_of")
+    __slots__ = (
+        "_fields",
+        "_is_known",
+        "expression",
+        "id",
+        "is_unique",
+        "multi",
+        "name",
+        "table_id",
+        "value_of",
+    )
 
-    def __init__(self, id: int, table_id: int, name: str, expression: Expression, multi: bool) -> None:
+    def __init__(
+        self,
+        id: int,
+        table_id: int,
+        name: str,
+        expression: Expression,
+        multi: bool,
+        is_unique: bool = False,
+    ) -> None:
         self.id = id
         self.table_id = table_id
         self.name = name
         self.expression = expression
         self.multi = multi
+        self.is_unique = is_unique
         self.value_of: Callable[[dict[str, Any]], Any] = self._first_value_of
         self._is_known = False
         # The fields that decide the value; None where they are not known.
@@ -158,6 +179,11 @@ class TableInfo:
         self.dropped = dropped
         self.indexes = indexes
 
+    @property
+    def has_unique(self) -> bool:
+        """The table has a unique index."""
+        return any(index.is_unique for index in self.indexes.values())
+
     def copy_renamed(self, name: str | None) -> TableInfo:
         """A copy with another name; None: the table itself."""
         if name is None:
@@ -173,9 +199,10 @@ class Catalogue:
         live: The tables that are not dropped, also hidden ones, by their references.
         by_id: All, by number.
         has_hidden: There is, or was, a hidden table.
+        unique: The unique indexes of tables that are not dropped, by number.
     """
 
-    __slots__ = ("by_id", "has_hidden", "live", "version")
+    __slots__ = ("by_id", "has_hidden", "live", "unique", "version")
 
     def __init__(self, version: int, by_id: dict[int, TableInfo]) -> None:
         self.version = version
@@ -184,6 +211,12 @@ class Catalogue:
         }
         self.by_id = by_id
         self.has_hidden = any(info.owner is not None for info in by_id.values())
+        self.unique: dict[int, IndexInfo] = {
+            index.id: index
+            for info in self.live.values()
+            for index in info.indexes.values()
+            if index.is_unique
+        }
 
     def ordinary(self) -> dict[str, TableInfo]:
         """The tables that users see: neither dropped nor hidden, sorted by name."""
@@ -249,12 +282,16 @@ def build_catalogue(version: int, rows: CatalogueRows) -> Catalogue:
         table_id: TableInfo(table_id, name, primary_key, created, dropped, {}, owner, hook)
         for table_id, name, primary_key, created, dropped, owner, hook in tables
     }
-    for index_id, table_id, name, expression, multi in indexes:
+    for index_id, table_id, name, expression, multi, is_unique in indexes:
         if table_id not in by_id:
             raise CorruptDatabase(f"index {name!r} belongs to table {table_id}, which is not listed")
-        by_id[table_id].indexes[name] = make_index(index_id, table_id, name, expression, bool(multi))
+        by_id[table_id].indexes[name] = make_index(
+            index_id, table_id, name, expression, bool(multi), bool(is_unique)
+        )
     return Catalogue(version, by_id)
 
 
-def make_index(index_id: int, table_id: int, name: str, data: bytes, multi: bool) -> IndexInfo:
-    return IndexInfo(index_id, table_id, name, from_data(codec.decode_value(data)), multi)
+def make_index(
+    index_id: int, table_id: int, name: str, data: bytes, multi: bool, is_unique: bool = False
+) -> IndexInfo:
+    return IndexInfo(index_id, table_id, name, from_data(codec.decode_value(data)), multi, is_unique)

@@ -28,7 +28,7 @@ from reactdb.store.file.sqlite import ADVICE, Connection
 
 # "rDB" and a format family. `file(1)` and foreign programs can identify the file by it.
 APPLICATION_ID = 0x72444231
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 # A mark says "this table has entries among these 32 seqs". Reading one table's changes then touches at most 31
 # entries of other tables beside each of its own, and reads none of their documents. An index on (table, seq) touches
@@ -80,7 +80,7 @@ TABLES_1 = (
             table_id INTEGER NOT NULL,
             name TEXT NOT NULL,
             expression BLOB NOT NULL,
-            multi INTEGER NOT NULL,
+            multi INTEGER NOT NULL{indexes},
             UNIQUE (table_id, name)
         )""",
     "CREATE TABLE epochs (epoch TEXT PRIMARY KEY, since INTEGER NOT NULL, position INTEGER NOT NULL) WITHOUT ROWID",
@@ -94,6 +94,7 @@ ADDED = (
     (3, "tables", "hook TEXT"),
     (3, "marks", "newest INTEGER"),
     (3, "marks", "sums BLOB"),
+    (4, "indexes", "is_unique INTEGER NOT NULL DEFAULT 0"),
 )
 TABLES_3 = (
     "CREATE UNIQUE INDEX tables_by_name ON tables (ifnull(owner, ''), name) WHERE dropped IS NULL",
@@ -199,7 +200,7 @@ def add_positions_and_blobs(connection: Connection) -> None:
     for name, value in connection.execute("SELECT name, value FROM facts").fetchall():
         set_fact(connection, name, value)
     _note_newest(connection)
-    write_catalogue_checksum(connection)
+    set_fact(connection, "seal", _sum_format_3(connection))
 
 
 def _note_newest(connection: Connection) -> None:
@@ -227,11 +228,30 @@ def _note_newest(connection: Connection) -> None:
             )
 
 
+def add_unique_indexes(connection: Connection) -> None:
+    """Format 4: an index can be unique. An older program would not keep such an index, so it must not open the file.
+
+    Raises:
+        CorruptDatabase: The lists of tables and indexes do not match the older checksum.
+    """
+    # Imported here because only an older file needs it.
+    from reactdb.store.mongodb_indexes import set_older_unique_indexes
+
+    check_format_3(connection)
+    _add_columns(connection, 4)
+    set_older_unique_indexes(connection)
+    # A process of an older version that has the file open reads the lists again, finds a checksum that it does not expect, and
+    # stops writing.
+    set_fact(connection, "catalogue", int(read_fact(connection, "catalogue")) + 1)
+    write_catalogue_checksum(connection)
+
+
 # Format -> its name in the list of migrations, and the step that makes it from the format before.
 STEPS: dict[int, tuple[str, Callable[[Connection], None]]] = {
     1: ("m001_log_heads_indexes", log_heads_indexes),
     2: ("m002_seals", add_checksums),
     3: ("m003_positions_and_blobs", add_positions_and_blobs),
+    4: ("m004_unique_indexes", add_unique_indexes),
 }
 # The list in which sqlite-utils notes executed migrations, in its words.
 MIGRATIONS_LIST = (
@@ -338,6 +358,7 @@ VIEWS: dict[str, tuple[int, str]] = {
         3,
         "SELECT id, name, primary_key, created, dropped, NULL AS owner, NULL AS hook FROM main.tables",
     ),
+    "indexes": (4, "SELECT id, table_id, name, expression, multi, 0 AS is_unique FROM main.indexes"),
     "marks": (3, "SELECT table_id, block, NULL AS newest, NULL AS sums FROM main.marks"),
     "positions": (
         3,
@@ -389,7 +410,7 @@ def read_catalogue_rows(connection: Connection) -> CatalogueRows:
             "SELECT id, name, primary_key, created, dropped, owner, hook FROM tables ORDER BY id"
         ).fetchall(),
         connection.execute(
-            "SELECT id, table_id, name, expression, multi FROM indexes ORDER BY id"
+            "SELECT id, table_id, name, expression, multi, is_unique FROM indexes ORDER BY id"
         ).fetchall(),
     )
 
@@ -410,6 +431,26 @@ def _sum_format_2(connection: Connection) -> int:
             for statement in (
                 "SELECT name, value FROM facts WHERE name != 'seal' ORDER BY name",
                 "SELECT id, name, primary_key, created, dropped FROM tables ORDER BY id",
+                "SELECT id, table_id, name, expression, multi FROM indexes ORDER BY id",
+            )
+        )
+    )
+
+
+def check_format_3(connection: Connection) -> None:
+    """Raises: CorruptDatabase, if the tables and indexes do not match the checksum of format 3. Inside a
+    transaction."""
+    if read_fact(connection, "seal") != _sum_format_3(connection):
+        raise CorruptDatabase(DAMAGED_LISTS)
+
+
+def _sum_format_3(connection: Connection) -> int:
+    """In format 3 no index was unique."""
+    return values_checksum(
+        *(
+            connection.execute(statement).fetchall()
+            for statement in (
+                "SELECT id, name, primary_key, created, dropped, owner, hook FROM tables ORDER BY id",
                 "SELECT id, table_id, name, expression, multi FROM indexes ORDER BY id",
             )
         )
@@ -440,7 +481,9 @@ def check_catalogue(connection: Connection, rows: CatalogueRows | None = None) -
         return
     for row in connection.execute("SELECT name, value, seal FROM facts").fetchall():
         verify_fact(*row)
-    if values_checksum(*(rows or read_catalogue_rows(connection))) != read_fact(connection, "seal"):
+    if version == 3:
+        check_format_3(connection)
+    elif values_checksum(*(rows or read_catalogue_rows(connection))) != read_fact(connection, "seal"):
         raise CorruptDatabase(DAMAGED_LISTS)
 
 

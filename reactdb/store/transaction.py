@@ -69,6 +69,7 @@ from reactdb.store.sums import (
     move_entries,
     newest,
 )
+from reactdb.store.unique import Claims, check_new_index, duplicates_error, find_owners, show_value
 from reactdb.values import codec, collation
 from reactdb.values.blob import filter_blob_candidates, may_have_blobs
 
@@ -177,6 +178,7 @@ class WriteTransaction:
         ruin: The reason for which the transaction can only be rolled back as a whole; None while it can continue.
         torn_until: How many changes the file would have if the flush that was begun had ended; 0 where none was begun.
         has_blobs: Documents of it hold blobs.
+        claims: The values that it has added to unique indexes; None where it has added none.
         has_other_rows: The transaction has written rows besides documents and the catalogue, a position for example.
         is_committing: COMMIT was begun.
         is_committed: COMMIT was done.
@@ -188,6 +190,7 @@ class WriteTransaction:
         "_latest",
         "catalogue",
         "changes",
+        "claims",
         "connection",
         "count",
         "cursor",
@@ -234,6 +237,7 @@ class WriteTransaction:
         self.changes = changes
         self.is_catalogue_changed = False
         self.has_blobs = False
+        self.claims: Claims | None = None
         self.has_other_rows = False
         self._buffer: list[Buffered] = []
         # For each key in the buffer: seq and document of its newest entry; None for a deletion.
@@ -372,6 +376,8 @@ class WriteTransaction:
         moves = places = None
         if table.indexes:
             moves, places = index_moves(table, key, old_body, body, has_places=self.changes is not None)
+            if moves is not None and self.catalogue.unique:
+                self._claim(moves[1])
         # The same object where it can be: it is kept, as seq and commit, with each change that waits.
         seq = self.first + self.count if self.count else self.first
         self._buffer.append((table_id, kind, prev, key, body, meta, before, had_tombstone, moves))
@@ -448,6 +454,56 @@ class WriteTransaction:
             return latest[0], True
         row = self.execute(GET_TOMBSTONE, (table.id, key)).fetchone()
         return (None, False) if row is None else (int(row[0]), True)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Unique indexes
+
+    def _claim(self, added: Iterable[IndexEntry]) -> None:
+        """Note index entries that the next change adds, for `check_unique`."""
+        if self.claims is None:
+            self.claims = Claims()
+        elif self.claims.is_long():
+            self.flush()
+            savepoint = self.savepoint
+            while savepoint is not None and savepoint.start == self.count:
+                # To roll it back would change nothing.
+                savepoint = savepoint.outer
+            self.claims.shorten(self.connection, 0 if savepoint is None else savepoint.start)
+        self.claims.add(added, self.catalogue.unique, self.count)
+
+    def check_unique(self) -> None:
+        """Look at the documents as this transaction leaves them. The writer calls this before it commits.
+
+        Raises:
+            DuplicateIndexKey: A value of a unique index belongs to two documents.
+        """
+        if self.claims is not None:
+            self.flush()
+            self.claims.check(self.connection, self.catalogue)
+
+    def check_free(self, table: TableInfo, key: bytes, old_body: bytes | None, body: bytes | None) -> None:
+        """Look before a step of one document, for writers that report each document's error.
+
+        Args:
+            old_body, body: The document before and after.
+
+        Raises:
+            DuplicateIndexKey: Another document has a value that the step adds to a unique index. Nothing was written.
+        """
+        if not (table.indexes and self.catalogue.unique) or body is None:
+            return
+        moves, _ = index_moves(table, key, old_body, body, has_places=False)
+        claims = Claims()
+        claims.add(() if moves is None else moves[1], self.catalogue.unique, 0)
+        if claims:
+            self.flush()
+        for index_id, value in claims:
+            for owner in find_owners(self.connection, index_id, value):
+                if owner != key:
+                    keys = [collation.key_value(owner), collation.key_value(key)]
+                    index = self.catalogue.unique[index_id]
+                    shown = show_value(self.connection, self.catalogue, (index_id, value), owner)
+                    raise duplicates_error(self.catalogue, index, [(shown, keys)])
 
     # -----------------------------------------------------------------------------------------------------------
     # The buffer
@@ -743,6 +799,8 @@ class WriteTransaction:
                     for key, document in documents
                     for index_id, value, tag in index.stored_entries(document)
                 )
+                if index.is_unique:
+                    self._claim(added)
                 self.cursor.executemany(ADD_ENTRY, added)
                 add_entries(self.memory.figures, added)
         if blocks:
@@ -791,24 +849,33 @@ class WriteTransaction:
         self.execute("UPDATE tables SET hook = ? WHERE id = ?", (hook, table.id))
         self._log_catalogue(HOOK_SET, table, hook=hook)
 
-    def create_index(self, table: TableInfo, name: str, expression: bytes, multi: bool) -> None:
-        """List the index and fill it from the documents."""
+    def create_index(
+        self, table: TableInfo, name: str, expression: bytes, multi: bool, is_unique: bool = False
+    ) -> None:
+        """List the index and fill it from the documents.
+
+        Raises:
+            DuplicateIndexKey: It is to be unique, and documents have the same value. The caller rolls back.
+        """
         self._next_seq()
         index_id = self.execute(
-            "INSERT INTO indexes (table_id, name, expression, multi) VALUES (?, ?, ?, ?)",
-            (table.id, name, expression, multi),
+            "INSERT INTO indexes (table_id, name, expression, multi, is_unique) VALUES (?, ?, ?, ?, ?)",
+            (table.id, name, expression, multi, is_unique),
         ).lastrowid
-        index = make_index(index_id, table.id, name, expression, multi)
+        index = make_index(index_id, table.id, name, expression, multi, is_unique)
         entries = [
             (entry_index_id, value, key, tag)
             for key, body in spend_per_element(self.snapshot().rows(table))
             for entry_index_id, value, tag in index.stored_entries(codec.decode(body))
         ]
         entries.sort()
+        if is_unique:
+            check_new_index(self.connection, self.catalogue, index, entries)
         self.cursor.executemany(ADD_ENTRY, entries)
         self._sum_index(table, index, entries)
+        unique = {"unique": True} if is_unique else {}
         self._log_catalogue(
-            INDEX_CREATE, table, index, expression=codec.decode_value(expression), multi=multi
+            INDEX_CREATE, table, index, expression=codec.decode_value(expression), multi=multi, **unique
         )
 
     def _sum_index(self, table: TableInfo, index: IndexInfo, entries: Sequence[IndexEntry]) -> None:

@@ -280,6 +280,8 @@ def write_group(group: Sequence[Waiter], first: WriteTransaction, owner: Owner) 
         try:
             with Savepoint(transaction, owner, waiter.operation):
                 waiter.result = waiter.work(transaction)
+                # Inside of the savepoint: a duplicate in a unique index is this write's error alone.
+                transaction.check_unique()
         except Exception as error:
             if transaction.ruin is not None:
                 raise

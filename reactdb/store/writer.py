@@ -3,6 +3,7 @@
     write, transaction      wait in the write queue (see `write_queue`), and then, at its head:
     _begin                  BEGIN IMMEDIATE; is the writer's state of the file still true? If not, reload it
     the caller's work       puts entries into the transaction's write buffer (see `transaction`)
+    check_unique            each value of a unique index belongs to one document (see `unique`)
     write_group             the small writes of threads behind it, in the same transaction (group commit)
     _commit                 COMMIT; is it still the opened file?
     publish                 the feeds take the commit in, still before the next write, so that they get commits in log order
@@ -244,6 +245,8 @@ class Writer:
             result = work(transaction)
             self.inside = self._outside
             transaction.flush()
+            if transaction.claims is not None:
+                transaction.check_unique()
             transactions = [transaction]
             # Sharing pays where a commit waits for the disk; elsewhere a commit costs less than the savepoints.
             if waiter.work is not None and is_hard and len(self.queue) > 1:
@@ -547,6 +550,7 @@ class Writer:
                     block.check_end()
                     self._end(block)
                     self.flush(transaction, waiter.operation)
+                    self._check_unique(transaction, waiter.operation)
                     self._commit([transaction], waiter.operation)
                 except BaseException:
                     if waiter.block is not None:
@@ -683,6 +687,15 @@ class Writer:
                 raise
             transaction.ruin = translated
             raise translated from error
+
+    def _check_unique(self, transaction: WriteTransaction, operation: str) -> None:
+        """Raises: DuplicateIndexKey, before a transaction with duplicates in a unique index is committed."""
+        if transaction.claims is None or self.is_abandoned:
+            return
+        try:
+            transaction.check_unique()
+        except SQLiteError as error:
+            raise self.note_failure(error, operation) from error
 
     def run_in_turn(self, work: Callable[[], T], busy_timeout_s: float | None = None) -> T:
         """Use the connection for other work than a user's write: a checkpoint, for example.

@@ -9,6 +9,7 @@ python -m tests.crash --keeper-kills 2000       processes that keep materialized
 python -m tests.crash --blob-kills 1000         processes that put blobs, and documents with them
 python -m tests.crash --tree-kills 1000         processes that write CouchDB's revisions
 python -m tests.crash --sync-kills 200          processes that synchronise two files over HTTP
+python -m tests.crash --unique-kills 1000       processes that write the same values under a unique index
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--sync-kills", type=int, default=0, metavar="N", help="kill so many processes that synchronise"
     )
+    parser.add_argument(
+        "--unique-kills", type=int, default=0, metavar="N", help="kill so many processes with a unique index"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of all random choices (default: 1)")
     parser.add_argument("--jobs", type=int, default=1, help="processes that test at once (default: 1)")
     options = parser.parse_args(arguments)
@@ -60,11 +64,12 @@ def main(arguments: list[str] | None = None) -> int:
         options.blob_kills,
         options.tree_kills,
         options.sync_kills,
+        options.unique_kills,
     )
     if not (options.prove or any(wanted)):
         parser.error(
             "say what to do: --kills N, --auto-kills N, --prove, --power-images N, --worker-kills N, --keeper-kills N,"
-            " --blob-kills N, --tree-kills N or --sync-kills N"
+            " --blob-kills N, --tree-kills N, --sync-kills N or --unique-kills N"
         )
     status = 0
     # Each is imported where it is wanted: they need different things of the machine.
@@ -109,6 +114,10 @@ def main(arguments: list[str] | None = None) -> int:
         from . import syncs
 
         status |= syncs.main(options.sync_kills, seed=options.seed)
+    if options.unique_kills:
+        from . import unique
+
+        status |= unique.main(options.unique_kills, seed=options.seed)
     return status
 
 

@@ -77,6 +77,38 @@ MUTANTS = [
         ),
     ),
     Mutant(
+        "a unique index is not looked at where a single write ends",
+        "reactdb.store.writer.Writer._write_in_turn",
+        "if _.claims is not None:\n    ...",
+        "if False:\n    ...",
+        ("tests/store/test_unique_indexes.py::TestSingleWrites",),
+    ),
+    Mutant(
+        "a unique index is not looked at where a transaction ends",
+        "reactdb.store.writer.Writer._check_unique",
+        "_.claims is None or self._",
+        "True",
+        ("tests/store/test_unique_indexes.py::TestTransactions",),
+    ),
+    Mutant(
+        "a write that shares a commit brings its duplicate to the commit",
+        "reactdb.store.write_queue.write_group",
+        "_.check_unique()",
+        "None",
+        (
+            "tests/store/test_unique_indexes.py::TestProcessesAndThreads::test_in_a_group_commit_a_duplicate_fails_alone",
+        ),
+    ),
+    Mutant(
+        "a long transaction forgets duplicates that a rollback brings back",
+        "reactdb.store.unique.Claims.shorten",
+        "_1 >= start",
+        "True",
+        (
+            "tests/store/test_unique_indexes.py::TestTransactions::test_claims_that_are_forgotten_early_change_nothing",
+        ),
+    ),
+    Mutant(
         "a checkpoint does not have the write lock",
         "reactdb.store.checkpoints.Checkpoints._copy_log",
         "'BEGIN IMMEDIATE'",

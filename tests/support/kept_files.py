@@ -88,8 +88,9 @@ def use(path: Path) -> None:
 
 
 def use_long(path: Path) -> None:
-    """What a file has after a longer life: tables and indexes renamed and dropped, receipts, a hook of the RethinkDB dialect,
-    many epochs, blobs, and tables that nobody has written to since compaction, one of which ends with a deletion."""
+    """What a file has after a longer life: tables and indexes renamed and dropped, a unique index, receipts, a hook of the
+    RethinkDB dialect, many epochs, blobs, and tables that nobody has written to since compaction, one of which ends with
+    a deletion."""
     with reactdb.connect(path, origin="maker") as db:
         idle = db.table_create("idle")
         idle.insert([{"id": n, "score": n % 3} for n in range(4)])
@@ -108,6 +109,8 @@ def use_long(path: Path) -> None:
         info = session_of(db).info("people")
         session_of(db).transact(lambda transaction: transaction.rename_index(info, "a", "score"))
         people.index_drop("b")
+        people.index_create("badge", unique=True)
+        people.insert([{"id": 9, "badge": "A"}, {"id": 10, "badge": None}, {"id": 11, "badge": None}])
         db.table_create("rethinkdb.table_hooks", primary_key="table").insert(
             {"table": "people", "function": json.dumps([69, [[2, [1, 2, 3]], [10, [3]]]])}
         )

@@ -25,7 +25,7 @@ from reactdb.dialects.aidbox.names import keys_of
 from reactdb.dialects.aidbox.parameters import Parameters, parse_changes, to_parameters
 from reactdb.dialects.aidbox.resources import Resource, Writing, Written, no_type, read_resource
 from reactdb.dialects.aidbox.search import SearchPage, bundle_of, search
-from reactdb.errors import InvalidOption, ReadOnlyDatabase, format_value
+from reactdb.errors import DuplicateIndexKey, InvalidOption, ReadOnlyDatabase, format_value
 from reactdb.query import Get, Query
 from reactdb.session import session_of
 from reactdb.store.catalogue import TableInfo
@@ -149,7 +149,8 @@ class Aidbox:
         """One commit.
 
         Raises:
-            AidboxError: 403, the file is only read; errors of `work`: then nothing was written.
+            AidboxError: 403, the file is only read; 409, a unique index would have a value twice; errors of `work`: then
+                nothing was written.
         """
 
         def one(transaction: WriteTransaction) -> T:
@@ -161,6 +162,8 @@ class Aidbox:
             return self._session.transact(one)
         except ReadOnlyDatabase as error:
             raise AidboxError(403, "forbidden", str(error)) from None
+        except DuplicateIndexKey as error:
+            raise AidboxError(409, "duplicate", str(error)) from None
 
     def resource_of(self, written: Written) -> Resource:
         """The written resource, in Aidbox's form."""
@@ -288,7 +291,7 @@ class ResourceType:
         """A new resource, under its `id` or a new one.
 
         Raises:
-            AidboxError: 409, the id exists; 400, 422: it cannot be stored.
+            AidboxError: 409, the id exists, or the value of a unique index; 400, 422: it cannot be stored.
         """
         return self._write(lambda writing: writing.create(self.name, _object(resource)))
 
@@ -301,7 +304,7 @@ class ResourceType:
             if_match: Its required version.
 
         Raises:
-            AidboxError: 412, it has another version; 400, 422: it cannot be stored.
+            AidboxError: 412, it has another version; 409, a unique index has a value of it; 400, 422: it cannot be stored.
         """
         match = None if if_match is None else str(if_match)
         return self._write(lambda writing: writing.put(self.name, id, _object(resource), match))

@@ -28,7 +28,7 @@ from reactdb.dialects.couchdb.states import (
     tables_of,
 )
 from reactdb.dialects.couchdb.trees import Path, Rev, parse_rev
-from reactdb.errors import ReadOnlyDatabase
+from reactdb.errors import DuplicateIndexKey, ReadOnlyDatabase
 from reactdb.session import Session, session_of
 from reactdb.store.catalogue import Catalogue
 from reactdb.store.snapshot import Snapshot
@@ -199,9 +199,9 @@ def call_write(write: Callable[[], T]) -> T:
     """The result of a write.
 
     Raises:
-        CouchError: 403, the file is only read.
+        CouchError: 403, the file is only read, or a unique index would have a value twice.
     """
     try:
         return write()
-    except ReadOnlyDatabase as error:
+    except (ReadOnlyDatabase, DuplicateIndexKey) as error:
         raise CouchError(403, "forbidden", str(error)) from None

@@ -40,7 +40,7 @@ from reactdb.dialects.couchdb.revisions import (
     split_path,
 )
 from reactdb.dialects.couchdb.trees import Leaf, Path, Rev, graft
-from reactdb.errors import InvalidDocument
+from reactdb.errors import DuplicateIndexKey, InvalidDocument
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.log import read_meta
 from reactdb.store.newest import read_newest_of_keys
@@ -536,6 +536,7 @@ class Editor:
         if not is_same:
             lineage = Lineage(1, ("",), None, 1) if winner is None else winner.lineage
             kind = DELETE if body is None else INSERT if main is None else REPLACE
+            _check_free(transaction, tables.main, key, main, body)
             transaction.write(tables.main, key, kind, main, body, Revised(lineage, beside))
             return
         for table, place, row in beside:
@@ -560,6 +561,24 @@ class Editor:
             ):
                 rows.append((reference(ancestors), place, chunk.document(key, rev)))
         return rows
+
+
+def _check_free(
+    transaction: WriteTransaction,
+    table: TableInfo,
+    key: bytes,
+    main: tuple[int, bytes] | None,
+    body: bytes | None,
+) -> None:
+    """
+    Raises:
+        CouchError: 403, another document has the value of a unique index. Not 409: clients would read the document, and try again
+            without end.
+    """
+    try:
+        transaction.check_free(table, key, None if main is None else main[1], body)
+    except DuplicateIndexKey as error:
+        raise CouchError(403, "forbidden", str(error)) from None
 
 
 def reference(table: TableInfo) -> Any:

@@ -778,7 +778,7 @@ def _has_conditions(table: TableInfo) -> bool:
     """The table has unique indexes beside `_id`, or rules, so documents are inserted one by one."""
     if table.hook == RULES:
         return True
-    return bool(table.indexes) and any(index.refuses for index in indexes_of(table))
+    return bool(table.indexes) and (table.has_unique or any(index.refuses for index in indexes_of(table)))
 
 
 def _write_error(place: int, error: MongoError) -> Document:

@@ -3,8 +3,9 @@
 The specification of an index is kept with the collection (`namespaces`). Its entries are in an index of the store on
 `index_keys`; the constant in that index's expression has everything for computing and checking the entries.
 
-The dialect's own writes check unique keys. A native write is never refused: two documents with the same key stay until the
-dialect writes to either.
+A unique index of the dialect is a unique index of the store (`reactdb.store.unique`): its keys belong to at most one document,
+whoever writes. The dialect's own writes also look before each document, because MongoDB reports each one, with its own error.
+Only the dialect checks an index with a collation, whose equal texts have different keys, and an index with `prepareUnique`.
 
 Rule of this file: it changes no document.
 """
@@ -42,7 +43,8 @@ from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number, tru
 from reactdb.dialects.mongodb.shapes import projection
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.dialects.mongodb.values import native_value, to_bson, value_to_bson
-from reactdb.expression import Expression, to_data
+from reactdb.errors import DuplicateIndexKey
+from reactdb.expression import Expression, field_path, to_data
 from reactdb.expression.build import call_node
 from reactdb.expression.tree import Call, Constant, Row, constant
 from reactdb.store.catalogue import NAME, IndexInfo, TableInfo
@@ -52,6 +54,7 @@ from reactdb.values import codec, collation
 
 __all__ = [
     "CollectionIndex",
+    "check_native_unique",
     "check_unique",
     "create",
     "drop",
@@ -59,6 +62,7 @@ __all__ = [
     "indexes_of",
     "is_there",
     "list_of_table",
+    "native_unique",
 ]
 
 ID: Final = "_id"
@@ -171,7 +175,32 @@ def check_unique(
             data = collation.key_bytes(index_key.data)
             for entry in snapshot.entries(index.info, data, data + b"\x00"):
                 if entry.key != key:
-                    raise _duplicate(namespace, index, index_key)
+                    raise _duplicate(namespace, index.spec, index_key)
+
+
+def native_unique(table: TableInfo) -> list[IndexInfo]:
+    """The unique indexes of a table that another dialect or a program has made."""
+    own = {index.info.id for index in indexes_of(table)} if table.has_unique else ()
+    return [info for info in table.indexes.values() if info.is_unique and info.id not in own]
+
+
+def check_native_unique(
+    target: Target,
+    unique: Iterable[IndexInfo],
+    namespace: MongoNamespace,
+    key: bytes,
+    body: bytes,
+) -> None:
+    """The same as `check_unique` for the result of `native_unique`."""
+    document = codec.decode(body)
+    snapshot = target.snapshot()
+    for info in unique:
+        for index_id, data, _ in info.stored_entries(document):
+            if index_id > 0 and any(one.key != key for one in snapshot.entries(info, data, data + b"\x00")):
+                path = field_path(info.expression)
+                name = info.name if path is None else ".".join(path)
+                value = value_to_bson(collation.key_value(data))
+                raise duplicate_key(namespace, info.name, {name: 1}, {name: value})
 
 
 def _check_unique_text(
@@ -199,17 +228,17 @@ def _check_unique_text(
         if entry.key != key and wanted in (
             _sort_keys(other, texts) for other in index_keys_of(codec.decode(entry.body), index.spec)
         ):
-            raise _duplicate(namespace, index, index_key)
+            raise _duplicate(namespace, index.spec, index_key)
 
 
 def _sort_keys(index_key: IndexKey, texts: TextKey | None) -> tuple[Any, ...]:
     return tuple(sort_key(value_to_bson(value), texts) for value in index_key.values)
 
 
-def _duplicate(namespace: MongoNamespace, index: CollectionIndex, index_key: IndexKey) -> MongoError:
-    pattern = to_bson(index.spec["key"])
+def _duplicate(namespace: MongoNamespace, spec: Mapping[str, Any], index_key: IndexKey) -> MongoError:
+    pattern = to_bson(spec["key"])
     values = dict(zip(pattern, map(value_to_bson, index_key.values), strict=True))
-    return duplicate_key(namespace, index.name, pattern, values)
+    return duplicate_key(namespace, str(spec["name"]), pattern, values)
 
 
 def duplicate_key(
@@ -595,30 +624,43 @@ def is_there(spec: Mapping[str, Any], kept: Iterable[Mapping[str, Any]]) -> bool
 def _add(
     transaction: WriteTransaction, table: TableInfo, namespace: MongoNamespace, spec: Mapping[str, Any]
 ) -> None:
-    tree = Expression(call_node(OPERATION, (Row(), constant(_constant_of(spec, table)))))
+    fields = _constant_of(spec, table)
+    tree = Expression(call_node(OPERATION, (Row(), constant(fields))))
     name = _name_in_store(spec["name"], table)
-    transaction.create_index(table, name, codec.encode_value(to_data(tree)), True)
-    if not spec.get("unique"):
+    is_unique = bool(spec.get("unique"))
+    try:
+        transaction.create_index(
+            table, name, codec.encode_value(to_data(tree)), True, is_unique and "collation" not in fields
+        )
+    except DuplicateIndexKey as error:
+        raise _duplicate_in_store(transaction, table, namespace, fields, error) from None
+    if not is_unique or "collation" not in fields:
         return
     table = transaction.catalogue.by_id[table.id]
     index = next(one for one in indexes_of(table) if one.info.name == name)
     texts = text_key(index.collation)
-    if texts is not None:
-        seen: dict[tuple[Any, ...], bytes] = {}
-        for entry in transaction.snapshot().entries(index.info, MARKS[1]):
-            for index_key in index_keys_of(codec.decode(entry.body), index.spec):
-                if seen.setdefault(_sort_keys(index_key, texts), entry.key) != entry.key:
-                    raise _duplicate(namespace, index, index_key)
-        return
-    last: tuple[bytes, bytes] | None = None
+    seen: dict[tuple[Any, ...], bytes] = {}
     for entry in transaction.snapshot().entries(index.info, MARKS[1]):
-        if last is not None and last[0] == entry.value and last[1] != entry.key:
-            data = collation.key_value(entry.value)
-            index_key = next(
-                one for one in index_keys_of(codec.decode(entry.body), index.spec) if one.data == data
-            )
-            raise _duplicate(namespace, index, index_key)
-        last = entry.value, entry.key
+        for index_key in index_keys_of(codec.decode(entry.body), index.spec):
+            if seen.setdefault(_sort_keys(index_key, texts), entry.key) != entry.key:
+                raise _duplicate(namespace, index.spec, index_key)
+
+
+def _duplicate_in_store(
+    transaction: WriteTransaction,
+    table: TableInfo,
+    namespace: MongoNamespace,
+    spec: Mapping[str, Any],
+    error: DuplicateIndexKey,
+) -> MongoError:
+    """The store's error in MongoDB's words."""
+    others, keys = (
+        index_keys_of(codec.decode(head[1]), spec)
+        for key in (error.other, error.key)
+        if (head := transaction.head(table, collation.key_bytes(key))) is not None
+    )
+    shared = {one.data for one in others}
+    return _duplicate(namespace, spec, next(one for one in keys if one.data in shared))
 
 
 def _name_in_store(name: str, table: TableInfo) -> str:

@@ -22,7 +22,15 @@ from typing import Any, Final, NamedTuple
 from reactdb.clock import time_ns
 from reactdb.dialects.mongodb.entries import with_session
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.indexes import check_index, check_unique, create, indexes_of, is_there
+from reactdb.dialects.mongodb.indexes import (
+    check_index,
+    check_native_unique,
+    check_unique,
+    create,
+    indexes_of,
+    is_there,
+    native_unique,
+)
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces, read_record
 from reactdb.dialects.mongodb.natural import drop_place, is_place_table, keep_places, needs_places
@@ -259,10 +267,12 @@ class Transaction:
                 raise conflict()
             if step.body is not None and table.indexes:
                 unique = [index for index in indexes_of(table) if index.refuses]
-                if unique:
+                others = native_unique(table)
+                if unique or others:
                     namespace = self._spaces.names.namespace(table.name) or MongoNamespace("", table.name)
                     try:
                         check_unique(transaction, table, unique, namespace, step.key, step.body)
+                        check_native_unique(transaction, others, namespace, step.key, step.body)
                     except MongoError:
                         if step.table_id < 0:
                             raise

@@ -28,7 +28,13 @@ from reactdb.dialects.mongodb.entries import body_of, document_of, meta_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.find import FilterSelection, select
 from reactdb.dialects.mongodb.hint import HintedIndex, IndexWalk
-from reactdb.dialects.mongodb.indexes import check_unique, duplicate_key, indexes_of
+from reactdb.dialects.mongodb.indexes import (
+    check_native_unique,
+    check_unique,
+    duplicate_key,
+    indexes_of,
+    native_unique,
+)
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.natural import drop_place, keep_places, needs_places
 from reactdb.dialects.mongodb.projection import Projection
@@ -218,6 +224,7 @@ class DocumentWriter:
         self.namespace = namespace
         self._indexes = indexes_of(table) if table.indexes else []
         self._unique = [index for index in self._indexes if index.refuses]
+        self._native_unique = native_unique(table) if table.indexes else []
 
     # -----------------------------------------------------------------------------------------------------------
     # insert
@@ -249,6 +256,8 @@ class DocumentWriter:
     ) -> None:
         if body is not None and self._unique:
             check_unique(self.target, self.table, self._unique, self.namespace, key, body)
+        if body is not None and self._native_unique:
+            check_native_unique(self.target, self._native_unique, self.namespace, key, body)
         meta = None if description is None else meta_of(description)
         self._write(key, kind, old, body, meta)
 

@@ -116,7 +116,7 @@ def index_create(call: TermCall) -> Any:
     if call.flag("geo"):
         raise QueryError(NO_GEOMETRY)
     info = tables.table_info(native, table)
-    multi = False
+    multi = unique = False
     if name == info.primary_key:
         raise QueryError(f"Index name conflict: `{name}` is the name of the primary key.")
     tables.check_index_name(name)
@@ -124,7 +124,7 @@ def index_create(call: TermCall) -> Any:
     if len(call) < 3:
         expression = Expression(Call("bracket", (Row(), Constant(name))))
     elif isinstance(call.values[2], (bytes, bytearray)):
-        expression, multi = from_binary(call, bytes(call.values[2]))
+        expression, multi, unique = from_binary(call, bytes(call.values[2]))
     else:
         expression = index_expression(call.function(2))
     if call.has_option("multi"):
@@ -135,7 +135,7 @@ def index_create(call: TermCall) -> Any:
         known = live_table(transaction, table.file_name)
         if name in known.indexes:
             raise OperationFailed(f"Index `{name}` already exists on table `{table}`.")
-        transaction.create_index(known, name, data, multi)
+        transaction.create_index(known, name, data, multi, unique)
 
     session_of(native).transact(one)
     return {"created": 1}
@@ -157,12 +157,14 @@ def index_expression(function: Function) -> Expression:
 
 def binary_of(index: IndexInfo) -> bytes:
     """The `function` in `index_status`: everything for creating the index again."""
-    data = codec.encode_value([1, index.multi, to_data(index.expression)])
+    unique = [True] if index.is_unique else []
+    data = codec.encode_value([1, index.multi, to_data(index.expression), *unique])
     return INDEX_PREFIX + data
 
 
-def from_binary(call: TermCall, data: bytes) -> tuple[Expression, bool]:
-    """The expression of an index, and whether it is a multi index, from a binary of `index_status`: of reactdb, or of RethinkDB.
+def from_binary(call: TermCall, data: bytes) -> tuple[Expression, bool, bool]:
+    """The expression of an index, and whether it is a multi index, and unique, from a binary of `index_status`: of reactdb, or of
+    RethinkDB.
 
     Raises:
         QueryError: The binary is wrong; with ReQL's message.
@@ -177,20 +179,20 @@ def from_binary(call: TermCall, data: bytes) -> tuple[Expression, bool]:
             function, multi, geo = read_index(data)
             if geo:
                 raise QueryError(NO_GEOMETRY)
-            return index_expression(Function(call.evaluator, parse(function), {})), multi
+            return index_expression(Function(call.evaluator, parse(function), {})), multi, False
         return own_index(data)
     except QueryError as error:
         raise with_path(error, call.paths[2]) from None
 
 
-def own_index(data: bytes) -> tuple[Expression, bool]:
+def own_index(data: bytes) -> tuple[Expression, bool, bool]:
     try:
-        version, multi, tree = codec.decode_value(data[len(INDEX_PREFIX) :])
+        version, multi, tree, *unique = codec.decode_value(data[len(INDEX_PREFIX) :])
         if version != 1:
             raise IncompatibleFormat("a newer version made it")
         expression = from_data(tree)
         check_known(expression)
-        return expression, bool(multi)
+        return expression, bool(multi), unique == [True]
     except (CorruptDatabase, IncompatibleFormat, ValueError, TypeError, QueryError):
         raise QueryError(
             "The index function cannot be read: it was made by another version or is damaged."

@@ -240,7 +240,7 @@ def insert(call: TermCall) -> Any:
         write.generated_keys = generated
         # These mistakes are found before anything is written, so they come first.
         write.first_error = next((row for key, row in rows if key is None), None)
-        is_plain = hook is None and write.table.hook is None
+        is_plain = hook is None and write.table.hook is None and not write.table.has_unique
         if bodies is not None and is_plain and call.evaluator.options.array_limit <= MAX_ARRAY_ON_DISK:
             keys = [key for key, _ in rows if key is not None]
             if not any(write.head(key) is not None for key in keys):

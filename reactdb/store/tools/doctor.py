@@ -31,6 +31,7 @@ from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.snapshot import read_head_seq
 from reactdb.store.sums import differences
 from reactdb.store.tools.figures import open_file
+from reactdb.store.unique import iterate_violations
 from reactdb.values import codec, collation
 from reactdb.values.blob import HEADER, blobs_in, digest_bytes
 
@@ -220,7 +221,7 @@ INTEGERS: Final = {
     "marks": ("table_id", "block"),
     "entries": ("index_id", "tag"),
     "tables": ("created",),
-    "indexes": ("table_id", "multi"),
+    "indexes": ("table_id", "multi", "is_unique"),
     "positions": ("part", "fence", "attempts"),
     "blobs": ("size", "piece_bytes", "time", "used", "seal"),
     "pieces": ("seal",),
@@ -546,7 +547,9 @@ def _select_unfiled(examined: Examination, tree: str, body: str) -> Iterator[Any
 
 
 def check_indexes(examined: Examination) -> Found:
-    """Each index has exactly the entries that its expression gives for the documents."""
+    """Each index has exactly the entries that its expression gives for the documents, and a unique index has each value in one
+    document."""
+    yield from iterate_violations(examined.connection, load(examined.connection, is_checked=False))
     for table in load(examined.connection, is_checked=False).by_id.values():
         if table.dropped is not None and table.dropped <= examined.low:
             # Compaction removes it, a part at a time.
