@@ -210,7 +210,8 @@ class Selection(FeedSource):
     def order_by(self, *keys: Any, index: Any = None) -> Selection:
         """In order of an index, then of keys: field names, expressions, or these in `asc(...)` or `desc(...)`.
 
-        An index gives the order without sorting. Documents without the field come first (with an index: not at all).
+        An index gives the order without sorting, also after filters. Documents without the field come first (with an
+        index: not at all).
         Without arguments: in order of the primary key.
         """
         descending = False
@@ -226,7 +227,10 @@ class Selection(FeedSource):
             raise InvalidOption(
                 f"index is the name of an index, or asc or desc of one, not {format_value(index)}"
             )
-        return self._then(OrderBy(tuple(as_order_key(key) for key in keys), index, descending))
+        step = OrderBy(tuple(as_order_key(key) for key in keys), index, descending)
+        if index is None:
+            return self._then(step)
+        return Selection(self._session, self._query.in_index_order(step))
 
     def limit(self, count: int) -> Selection:
         """The first `count` documents."""

@@ -44,6 +44,8 @@ PAGE_PLACES = 512
 DECODED = 256
 # The most index ranges for one filter: beyond that, a scan is likely to be as quick.
 MOST_RANGES = 64
+# The same for ranges that each hold one value: each of them is one look-up.
+MOST_POINTS = 1_000
 # Up to this many documents of an index are read one by one. Where the index has more, and more than half of the
 # table, a scan is quicker: reading in key order takes a third of the time for a document.
 FEW_FOUND = 1_000
@@ -76,9 +78,9 @@ class Access(Value):
         index: The walked index; None for the primary key.
         keys: For `get_all`: the encoded keys, in the order of the query and repeated as in the query.
         range: The range to read in all other cases.
-        detour: Ranges of the index, with its hidden entries, that contain every document that passes the filters. The
-            index only narrows the search: documents still come in primary key order, and some of them may not pass
-            the filters.
+        detour: Ranges of the index, with its hidden entries, that contain every document that passes the filters; without
+            an index, single primary keys. They only narrow the search: documents still come in primary key order, and some
+            of them may not pass the filters.
         rest: The steps that remain.
         aggregate: The last step, where it is an aggregate.
         reason: The choice in words, for `explain()`.
@@ -207,7 +209,9 @@ class Access(Value):
         yield from self._pages(snapshot, min(max(limit, 1), PAGE_PLACES * 16))
 
     def _detour_rows(self, snapshot: Snapshot, ranges: tuple[Range, ...]) -> Iterator[Row | Entry]:
-        assert self.index is not None
+        if self.index is None:
+            yield from snapshot.pick(self.table, sorted({one.start for one in ranges}))
+            return
         scan = self.copy_with(index=None, detour=None)
         limit, _ = self._rows_needed()
         if limit is not None and limit <= PAGE_PLACES and not all(one.is_point for one in ranges):
@@ -353,7 +357,7 @@ def access(query: Query, table: TableInfo) -> Access:
             index, ranges = best_index
             reason = f"{len(ranges)} ranges" if len(ranges) != 1 else "a range"
             reason = f"{reason} of {format_index(index)}, implied by the filter"
-            if index is None:
+            if index is None and len(ranges) == 1:
                 return Access(table, None, None, ranges[0], steps, last, reason)
             return Access(table, index, None, Range(), steps, last, reason, detour=ranges)
     return Access(table, index, None, span, steps[place:], last, reason)
@@ -428,7 +432,8 @@ def index_for_filters(
         if not isinstance(step, Filter) or may_fail(step.predicate):
             break
         for index, ranges in list_index_candidates(step.predicate, table):
-            if len(ranges) <= MOST_RANGES and (best is None or cost(ranges) < cost(best[1])):
+            most = MOST_RANGES if len(ranges) <= MOST_RANGES or cost(ranges)[0] else MOST_POINTS
+            if len(ranges) <= most and (best is None or cost(ranges) < cost(best[1])):
                 best = index, ranges
     if best is None:
         return None
@@ -439,7 +444,7 @@ def list_index_candidates(
     predicate: Predicate, table: TableInfo
 ) -> Iterator[tuple[IndexInfo | None, tuple[KeyRange, ...]]]:
     key_ranges = find_index_ranges(predicate, row[table.primary_key])
-    if key_ranges is not None and len(key_ranges) == 1:
+    if key_ranges is not None and (len(key_ranges) == 1 or all(one.is_point for one in key_ranges)):
         yield None, key_ranges
     for index in table.indexes.values():
         key_ranges = find_index_ranges(predicate, index.expression, multi=index.multi)
