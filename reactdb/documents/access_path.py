@@ -8,7 +8,7 @@ document on which a filter fails with an error.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 from sys import maxsize
@@ -17,13 +17,27 @@ from typing import Any
 from reactdb.budget import STEP_BYTES, Budget, current, spend_bytes
 from reactdb.change import TableReference
 from reactdb.errors import IndexNotFound, QueryError, TableNotFound
-from reactdb.expression import KeyRange, OrderKey, Predicate, find_index_ranges, may_fail, row, sort_documents
+from reactdb.expression import (
+    Expression,
+    KeyRange,
+    OrderKey,
+    Predicate,
+    find_index_ranges,
+    may_fail,
+    row,
+    sort_documents,
+)
 from reactdb.query import (
     Aggregate,
     Between,
+    ConcatMap,
+    Distinct,
+    DistinctOfIndex,
     Filter,
     Get,
     GetAll,
+    Group,
+    GroupOfIndex,
     HasFields,
     Limit,
     Map,
@@ -35,7 +49,7 @@ from reactdb.query import (
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Entry, Row, Snapshot
 from reactdb.store.sums import Tally
-from reactdb.values import codec
+from reactdb.values import codec, collation
 from reactdb.values.value import Value
 
 # Index entries that are read at a time while a limit still needs documents that pass its filters.
@@ -361,6 +375,41 @@ def access(query: Query, table: TableInfo) -> Access:
                 return Access(table, None, None, ranges[0], steps, last, reason)
             return Access(table, index, None, Range(), steps, last, reason, detour=ranges)
     return Access(table, index, None, span, steps[place:], last, reason)
+
+
+def with_indexed_values(query: Query, table: TableInfo) -> Query:
+    """The query, with `distinct(index=)` and `group(index=)` written as an order by the index and the indexed value.
+
+    Raises:
+        IndexNotFound, QueryError: There is no such index, or it has several values for a document to be grouped by.
+    """
+    for place, step in enumerate(query.steps):
+        if isinstance(step, (DistinctOfIndex, GroupOfIndex)):
+            index = index_named(step.index, table)
+            value = row[table.primary_key] if index is None else index.expression
+            before = Query(query.table, query.steps[:place]).in_index_order(OrderBy((), step.index))
+            steps: tuple[Step, ...]
+            if index is None or not index.multi:
+                steps = (Group(value) if isinstance(step, Group) else Distinct(value),)
+            elif isinstance(step, Group):
+                raise QueryError(
+                    f"group takes an index with one value for a document, and `{index.name}` is multi"
+                )
+            else:
+                steps = (ConcatMap(list_indexed_values(value)), Distinct(None))
+            return Query(query.table, (*before.steps, *steps, *query.steps[place + 1 :]))
+    return query
+
+
+def list_indexed_values(expression: Expression) -> Callable[[Any], list[Any]]:
+    """A function that returns the values under which a document is in a multi index."""
+
+    def values(document: Any) -> list[Any]:
+        value = expression(document)
+        elements = value if isinstance(value, list) else [value]
+        return [element for element in elements if collation.index_key_bytes(element) is not None]
+
+    return values
 
 
 def replace_empty_orders(steps: tuple[Step, ...], table: TableInfo) -> tuple[Step, ...]:

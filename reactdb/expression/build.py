@@ -778,7 +778,9 @@ def _list_of(values: Any) -> Any:
         # The order of a set differs from run to run, and equal conditions should be equal expressions.
         return sorted(values, key=key_bytes)
     if hasattr(type(values), "run"):
-        raise QueryError("is_in takes values and no selection: run the selection first, is_in(selection.run())")
+        raise QueryError(
+            "is_in takes values and no selection: run the selection first, is_in(selection.run())"
+        )
     if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
         raise QueryError(f"is_in takes a list of values, not {format_value(values)}")
     return list(values)

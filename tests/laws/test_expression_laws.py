@@ -55,7 +55,9 @@ scalars = st.one_of(
     numbers,
     st.none(),
     st.booleans(),
-    st.sampled_from(["", "a", "b", "abc", "A b", "c", "a\x00b", "a\ud7ffb", "a\ue000", "a\U0010ffff", "\U0010ffff!"]),
+    st.sampled_from(
+        ["", "a", "b", "abc", "A b", "c", "a\x00b", "a\ud7ffb", "a\ue000", "a\U0010ffff", "\U0010ffff!"]
+    ),
     st.sampled_from(
         [
             b"a",
@@ -297,7 +299,9 @@ prefixes = st.sampled_from(["", "a", "ab", "A ", "a\x00", "a\ud7ff", "a\U0010fff
 @st.composite
 def conditions(draw: st.DrawFn, depth: int = 3) -> Any:
     """Comparisons of fields, and what `filter` may be made of them."""
-    kinds = ["compare"] * 3 + ["contains", "is_in", "prefix", "dict"] + (["and", "and", "or"] if depth else [])
+    kinds = (
+        ["compare"] * 3 + ["contains", "is_in", "prefix", "dict"] + (["and", "and", "or"] if depth else [])
+    )
     kind = draw(st.sampled_from(kinds))
     if kind == "compare":
         operation = draw(st.sampled_from(["eq", "eq", "ne", "lt", "le", "gt", "ge"]))

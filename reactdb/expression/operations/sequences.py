@@ -104,9 +104,9 @@ def contains(values: Any, *wanted: Any) -> bool:
 def includes(values: Any, *wanted: Any) -> bool:
     """`contains`, which has ReQL's meaning for ever, and for a text also whether it has every one of the texts in it."""
     if isinstance(values, str):
-        text = string(values)
-        return all([string(one) in text for one in wanted])
-    return contains(values, *wanted)
+        text, parts = string(values), [string(one) for one in wanted]
+        return all(part in text for part in parts)
+    return bool(contains(values, *wanted))
 
 
 @operation("offsets_of", 2)
