@@ -27,18 +27,18 @@ def aggregate(step: Aggregate, documents: Any) -> Any:
             {"group": value, "reduction": aggregate(step, members)} for value, members in documents.values()
         ]
     if not isinstance(step, Aggregates):
-        running = running_aggregate(step)
-        running.take(documents)
-        return running.result
-    several = [(name, running_aggregate(part)) for name, part in step.parts]
+        so_far = aggregate_so_far(step)
+        so_far.take(documents)
+        return so_far.result
+    several = [(name, aggregate_so_far(part)) for name, part in step.parts]
     elements = iter(documents)
     while part := list(islice(elements, PART)):
-        for _, running in several:
-            running.take(part)
-    return {name: running.result for name, running in several}
+        for _, so_far in several:
+            so_far.take(part)
+    return {name: so_far.result for name, so_far in several}
 
 
-class RunningAggregate(Protocol):
+class AggregateSoFar(Protocol):
     """An aggregate of the documents so far."""
 
     def take(self, documents: Iterable[Any]) -> None:
@@ -48,14 +48,14 @@ class RunningAggregate(Protocol):
     def result(self) -> Any: ...
 
 
-def running_aggregate(step: Aggregate) -> RunningAggregate:
+def aggregate_so_far(step: Aggregate) -> AggregateSoFar:
     """One aggregate of no documents yet."""
     if step.kind == "count":
-        return RunningCount()
-    return RunningExtreme(step) if step.kind in ("min", "max") else RunningSum(step)
+        return CountSoFar()
+    return ExtremeSoFar(step) if step.kind in ("min", "max") else SumSoFar(step)
 
 
-class RunningCount:
+class CountSoFar:
     """How many."""
 
     __slots__ = ("result",)
@@ -67,7 +67,7 @@ class RunningCount:
         self.result += len(documents) if isinstance(documents, list) else sum(1 for _ in documents)
 
 
-class RunningSum:
+class SumSoFar:
     """The sum of a field, or its mean."""
 
     __slots__ = ("_is_mean", "_number", "_total")
@@ -92,7 +92,7 @@ class RunningSum:
         return self._total.mean if self._is_mean else self._total.sum
 
 
-class RunningExtreme:
+class ExtremeSoFar:
     """The first of the documents with the least, or the greatest, value."""
 
     __slots__ = ("_is_min", "_key", "_key_of", "result")

@@ -74,7 +74,7 @@ class GroupListView(DerivedView):
         before = self._visible(touched)
         for key, group in touched.items():
             element = None if group is None else self._element_of(key, *group, change)
-            self._replace(key, element)
+            self._put(key, element)
         after = self._visible(touched)
         return [
             Delta(change, before.get(key), after.get(key), identity=("group", key))
@@ -104,7 +104,7 @@ class GroupListView(DerivedView):
             found = self._pipeline.attempt(element, key, self._failures, change.key_bytes, change.seq)
         return None if found is None else ((found[1], key), found[0])
 
-    def _replace(self, key: bytes, element: tuple[Place, Any] | None) -> None:
+    def _put(self, key: bytes, element: tuple[Place, Any] | None) -> None:
         before = self._elements.pop(key, None)
         if before is not None and self._window is not None:
             del self._order[bisect_left(self._order, before[0])]
