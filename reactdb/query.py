@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 
 from reactdb.change import TableReference
 from reactdb.errors import QueryError
-from reactdb.expression import Expression, OrderKey, Predicate
+from reactdb.expression import Expression, OrderKey, Predicate, row
 from reactdb.values.value import Value
 
 Bound = Literal["open", "closed"]
@@ -195,26 +195,48 @@ class Union(Step):
 
 
 class Distinct(Step):
-    """Different values only, in the collation's order. `field` is an expression or None for whole documents."""
+    """Different values only, in the collation's order. `expression` is None for whole documents."""
 
     __slots__ = ("expression",)
-    meaning = __slots__
+    meaning: ClassVar[tuple[str, ...]] = __slots__
 
     def __init__(self, expression: Expression | None) -> None:
         self.expression = expression
+
+
+class DistinctOfIndex(Distinct):
+    """The different values of an index."""
+
+    __slots__ = ("index",)
+    meaning = __slots__
+
+    def __init__(self, index: str) -> None:
+        super().__init__(None)
+        self.index = index
 
 
 class Group(Step):
     """Groups by the value of an expression; an aggregate may follow."""
 
     __slots__ = ("expression",)
-    meaning = __slots__
+    meaning: ClassVar[tuple[str, ...]] = __slots__
 
     def __init__(self, expression: Expression) -> None:
         self.expression = expression
 
 
-Aggregation = Literal["count", "sum", "avg", "min", "max"]
+class GroupOfIndex(Group):
+    """Groups by the value of an index."""
+
+    __slots__ = ("index",)
+    meaning = __slots__
+
+    def __init__(self, index: str) -> None:
+        super().__init__(row)
+        self.index = index
+
+
+Aggregation = Literal["count", "sum", "avg", "min", "max", "aggregate"]
 
 
 class Aggregate(Step):
@@ -222,12 +244,23 @@ class Aggregate(Step):
     one."""
 
     __slots__ = ("expression", "index", "kind")
-    meaning = ("kind", "expression", "index")
+    meaning: ClassVar[tuple[str, ...]] = ("kind", "expression", "index")
 
     def __init__(self, kind: Aggregation, expression: Any = None, index: str | None = None) -> None:
         self.kind = kind
         self.expression = expression
         self.index = index
+
+
+class Aggregates(Aggregate):
+    """Several aggregates at once: one dict of their values, by their names."""
+
+    __slots__ = ("parts",)
+    meaning = ("parts",)
+
+    def __init__(self, parts: tuple[tuple[str, Aggregate], ...]) -> None:
+        super().__init__("aggregate")
+        self.parts = parts
 
 
 class Query(Value):
@@ -246,7 +279,11 @@ class Query(Value):
         Raises:
             QueryError: It cannot follow the earlier steps. Reading and watching need not check that again.
         """
-        if self.steps:
+        if self.is_list_of_groups:
+            is_of_table = isinstance(step, (Between, Union)) or getattr(step, "index", None) is not None
+            if is_of_table:
+                raise QueryError("Expected type TABLE_SLICE but found SEQUENCE.")
+        elif self.steps:
             self.check_is_sequence()
         if isinstance(step, Union):
             for query in (self, *step.others):
@@ -257,12 +294,55 @@ class Query(Value):
             raise QueryError("Cannot call `group` on the output of `group`.")
         return Query(self.table, (*self.steps, step))
 
+    def in_index_order(self, order: OrderBy) -> Query:
+        """This query in the order of an index. The order goes before filters: that gives the same documents in the same
+        order, and the index is walked instead of sorting what passes.
+
+        Raises:
+            QueryError: As `then`.
+        """
+        place = len(self.steps)
+        while place and isinstance(self.steps[place - 1], (Filter, HasFields)):
+            place -= 1
+        if place == len(self.steps) or not (
+            place == 0 or (place == 1 and isinstance(self.steps[0], Between))
+        ):
+            return self.then(order)
+        return Query(self.table, (*self.steps[:place], order, *self.steps[place:]))
+
     def check_is_sequence(self) -> None:
         """Raises: QueryError: An aggregate has made one value of it."""
         last = self.steps[-1] if self.steps else None
         if isinstance(last, Aggregate):
-            kind = "OBJECT" if last.kind in ("min", "max") else "NUMBER"
+            kind = "NUMBER" if last.kind in ("count", "sum", "avg") else "OBJECT"
             raise QueryError(f"Cannot convert {kind} to SEQUENCE")
+
+    @property
+    def is_list_of_groups(self) -> bool:
+        """An aggregate of groups ends it, so its answer is a list of dicts with `group` and `reduction`."""
+        return self._end_of_groups == len(self.steps)
+
+    @property
+    def steps_on_groups(self) -> tuple[Step, ...]:
+        """The steps after the aggregate of groups. They are applied to the list of groups."""
+        end = self._end_of_groups
+        return () if end is None else self.steps[end:]
+
+    @property
+    def without_steps_on_groups(self) -> Query:
+        """The query up to the aggregate of groups."""
+        tail = self.steps_on_groups
+        return Query(self.table, self.steps[: -len(tail)]) if tail else self
+
+    @property
+    def _end_of_groups(self) -> int | None:
+        """The place after the first aggregate that follows a group; None where there is none."""
+        is_grouped = False
+        for place, step in enumerate(self.steps, 1):
+            if is_grouped and isinstance(step, Aggregate):
+                return place
+            is_grouped = is_grouped or isinstance(step, Group)
+        return None
 
     @property
     def is_point(self) -> bool:

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from reactdb.aggregates import field_or_expression, one_or_list, several
 from reactdb.change import Change
-from reactdb.documents.access_path import access, find_table
+from reactdb.documents.access_path import access, find_table, with_indexed_values
 from reactdb.documents.hints import hints
 from reactdb.documents.write import (
     PLAIN_KEYS,
@@ -70,10 +71,12 @@ from reactdb.query import (
     Bound,
     ConcatMap,
     Distinct,
+    DistinctOfIndex,
     Filter,
     Get,
     GetAll,
     Group,
+    GroupOfIndex,
     HasFields,
     Limit,
     Map,
@@ -211,7 +214,8 @@ class Selection(FeedSource):
     def order_by(self, *keys: Any, index: Any = None) -> Selection:
         """In order of an index, then of keys: field names, expressions, or these in `asc(...)` or `desc(...)`.
 
-        An index gives the order without sorting. Documents without the field come first (with an index: not at all).
+        An index gives the order without sorting, also after filters. Documents without the field come first (with an
+        index: not at all).
         Without arguments: in order of the primary key.
         """
         descending = False
@@ -227,7 +231,10 @@ class Selection(FeedSource):
             raise InvalidOption(
                 f"index is the name of an index, or asc or desc of one, not {format_value(index)}"
             )
-        return self._then(OrderBy(tuple(as_order_key(key) for key in keys), index, descending))
+        step = OrderBy(tuple(as_order_key(key) for key in keys), index, descending)
+        if index is None:
+            return self._then(step)
+        return Selection(self._session, self._query.in_index_order(step))
 
     def limit(self, count: int) -> Selection:
         """The first `count` documents."""
@@ -281,13 +288,56 @@ class Selection(FeedSource):
             return self._then(Map(row[field], "bracket"))
         return self._then(HasFields(as_predicate(row.has_fields(field)))).map(row[field])
 
-    def distinct(self, field: Any = None) -> Selection:
-        """The different documents, or the different values of a field (or expression), in order."""
-        return self._then(Distinct(None if field is None else field_or_expression(field)))
+    def distinct(self, *fields: Any, index: str | None = None) -> Selection:
+        """The different documents, or the different values of a field (or expression), in order.
 
-    def group(self, field: Any) -> Selection:
-        """Groups by a field (or expression); with a following aggregate, one value a group."""
-        return self._then(Group(field_or_expression(field)))
+        Args:
+            fields: Of several fields, or of a list of fields: the different lists of their values, of the documents that
+                have all of them.
+            index: The different values of an index.
+
+        Raises:
+            UsageError: Both are given.
+        """
+        if index is not None:
+            return self._then(DistinctOfIndex(only_index("distinct", fields, index)))
+        return self._then(Distinct(one_or_list(fields, missing_is_none=False)))
+
+    def group(self, *fields: Any, index: str | None = None) -> Selection:
+        """Groups by a field (or expression); with a following aggregate, one value a group.
+
+        The groups are a list of dicts with `group` and `reduction`, in the order of the groups. After an aggregate, other
+        steps work on this list: `group("team").count().order_by(desc("reduction")).limit(3)`.
+
+        Args:
+            fields: Of several fields, or of a list of fields, the group is the list of their values, with None for a
+                missing one.
+            index: The values of an index are the groups; documents that are not in the index are left out.
+
+        Raises:
+            UsageError: No field is given, or also an index.
+        """
+        if index is not None:
+            return self._then(GroupOfIndex(only_index("group", fields, index)))
+        expression = one_or_list(fields, missing_is_none=True)
+        if expression is None:
+            raise UsageError('group takes fields or an index: group("team"), group("team", "year")')
+        return self._then(Group(expression))
+
+    def aggregate(self, **named: Any) -> Selection:
+        """Several aggregates at once, in one pass over the documents: a dict of their values by their names.
+
+            games.aggregate(games=r.count(), points=r.sum("score"))
+            games.group("team").aggregate(games=r.count(), points=r.sum("score"))
+
+        Args:
+            named: `r.count()`, `r.sum(field)`, `r.avg(field)`, `r.min(field)` and `r.max(field)`, or the functions of
+                `reactdb.aggregates` with the same names. A field may be an expression.
+
+        Raises:
+            UsageError: There is none, or one of them is no aggregate.
+        """
+        return self._then(several(named))
 
     def count(self) -> Selection:
         """How many documents: a number."""
@@ -351,13 +401,19 @@ class Selection(FeedSource):
         handle.
         """
         with self._session.read() as snapshot:
-            path = access(self._query, find_table(self._query.table, snapshot))
+            table = find_table(self._query.table, snapshot)
+            query = with_indexed_values(self._query, table)
+            groups, on_groups = query.without_steps_on_groups, query.steps_on_groups
+            path = access(groups, table)
             texts = [hint.text for hint in hints(self._query, snapshot)]
         return {
             "table": self._query.table,
             "access": path.reason,
             "index": None if path.index is None else path.index.name,
-            "steps": [type(step).__name__.lower() for step in path.rest],
+            "steps": [
+                step.kind if isinstance(step, Aggregate) else type(step).__name__.lower()
+                for step in (*path.rest, *(groups.steps[-1:] if on_groups else ()), *on_groups)
+            ],
             "callables": self._query.callables(),
             "hints": texts,
             "write_wait_s": self._session.write_wait_s,
@@ -769,10 +825,11 @@ def check_count(word: str, count: object) -> int:
     return min(int(count), sys.maxsize)
 
 
-def field_or_expression(field: Any) -> Expression:
-    if isinstance(field, str):
-        return row[field]
-    return field if isinstance(field, Expression) else expr(field(row) if callable(field) else field)
+def only_index(word: str, fields: tuple[Any, ...], index: object) -> str:
+    if fields:
+        raise UsageError(f"{word} takes fields or an index, not both")
+    check_index(index)
+    return str(index)
 
 
 def key_of(key: Any) -> bytes:

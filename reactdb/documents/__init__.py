@@ -4,6 +4,7 @@ write         what insert, update, replace and delete do to documents, inside on
 read          the result of a query, from one snapshot
 hints         messages about parts of a query that its author probably did not mean
 access_path   by which index or range of keys a query reads
+aggregates    the values of aggregates, of documents that come in parts
 steps         what each step of a query does to one element, and to a sequence of elements
 
 Rule of this folder: it works on a snapshot or a transaction of the store, and knows neither SQL nor feeds.

@@ -8,7 +8,7 @@ document on which a filter fails with an error.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 from sys import maxsize
@@ -17,13 +17,27 @@ from typing import Any
 from reactdb.budget import STEP_BYTES, Budget, current, spend_bytes
 from reactdb.change import TableReference
 from reactdb.errors import IndexNotFound, QueryError, TableNotFound
-from reactdb.expression import KeyRange, OrderKey, Predicate, find_index_ranges, may_fail, row, sort_documents
+from reactdb.expression import (
+    Expression,
+    KeyRange,
+    OrderKey,
+    Predicate,
+    find_index_ranges,
+    may_fail,
+    row,
+    sort_documents,
+)
 from reactdb.query import (
     Aggregate,
     Between,
+    ConcatMap,
+    Distinct,
+    DistinctOfIndex,
     Filter,
     Get,
     GetAll,
+    Group,
+    GroupOfIndex,
     HasFields,
     Limit,
     Map,
@@ -35,7 +49,7 @@ from reactdb.query import (
 from reactdb.store.catalogue import IndexInfo, TableInfo
 from reactdb.store.snapshot import Entry, Row, Snapshot
 from reactdb.store.sums import Tally
-from reactdb.values import codec
+from reactdb.values import codec, collation
 from reactdb.values.value import Value
 
 # Index entries that are read at a time while a limit still needs documents that pass its filters.
@@ -44,6 +58,8 @@ PAGE_PLACES = 512
 DECODED = 256
 # The most index ranges for one filter: beyond that, a scan is likely to be as quick.
 MOST_RANGES = 64
+# The same for ranges that each hold one value: each of them is one look-up.
+MOST_POINTS = 1_000
 # Up to this many documents of an index are read one by one. Where the index has more, and more than half of the
 # table, a scan is quicker: reading in key order takes a third of the time for a document.
 FEW_FOUND = 1_000
@@ -76,9 +92,9 @@ class Access(Value):
         index: The walked index; None for the primary key.
         keys: For `get_all`: the encoded keys, in the order of the query and repeated as in the query.
         range: The range to read in all other cases.
-        detour: Ranges of the index, with its hidden entries, that contain every document that passes the filters. The
-            index only narrows the search: documents still come in primary key order, and some of them may not pass
-            the filters.
+        detour: Ranges of the index, with its hidden entries, that contain every document that passes the filters; without
+            an index, single primary keys. They only narrow the search: documents still come in primary key order, and some
+            of them may not pass the filters.
         rest: The steps that remain.
         aggregate: The last step, where it is an aggregate.
         reason: The choice in words, for `explain()`.
@@ -207,7 +223,9 @@ class Access(Value):
         yield from self._pages(snapshot, min(max(limit, 1), PAGE_PLACES * 16))
 
     def _detour_rows(self, snapshot: Snapshot, ranges: tuple[Range, ...]) -> Iterator[Row | Entry]:
-        assert self.index is not None
+        if self.index is None:
+            yield from snapshot.pick(self.table, sorted({one.start for one in ranges}))
+            return
         scan = self.copy_with(index=None, detour=None)
         limit, _ = self._rows_needed()
         if limit is not None and limit <= PAGE_PLACES and not all(one.is_point for one in ranges):
@@ -353,10 +371,45 @@ def access(query: Query, table: TableInfo) -> Access:
             index, ranges = best_index
             reason = f"{len(ranges)} ranges" if len(ranges) != 1 else "a range"
             reason = f"{reason} of {format_index(index)}, implied by the filter"
-            if index is None:
+            if index is None and len(ranges) == 1:
                 return Access(table, None, None, ranges[0], steps, last, reason)
             return Access(table, index, None, Range(), steps, last, reason, detour=ranges)
     return Access(table, index, None, span, steps[place:], last, reason)
+
+
+def with_indexed_values(query: Query, table: TableInfo) -> Query:
+    """The query, with `distinct(index=)` and `group(index=)` written as an order by the index and the indexed value.
+
+    Raises:
+        IndexNotFound, QueryError: There is no such index, or it has several values for a document to be grouped by.
+    """
+    for place, step in enumerate(query.steps):
+        if isinstance(step, (DistinctOfIndex, GroupOfIndex)):
+            index = index_named(step.index, table)
+            value = row[table.primary_key] if index is None else index.expression
+            before = Query(query.table, query.steps[:place]).in_index_order(OrderBy((), step.index))
+            steps: tuple[Step, ...]
+            if index is None or not index.multi:
+                steps = (Group(value) if isinstance(step, Group) else Distinct(value),)
+            elif isinstance(step, Group):
+                raise QueryError(
+                    f"group takes an index with one value for a document, and `{index.name}` is multi"
+                )
+            else:
+                steps = (ConcatMap(list_indexed_values(value)), Distinct(None))
+            return Query(query.table, (*before.steps, *steps, *query.steps[place + 1 :]))
+    return query
+
+
+def list_indexed_values(expression: Expression) -> Callable[[Any], list[Any]]:
+    """A function that returns the values under which a document is in a multi index."""
+
+    def values(document: Any) -> list[Any]:
+        value = expression(document)
+        elements = value if isinstance(value, list) else [value]
+        return [element for element in elements if collation.index_key_bytes(element) is not None]
+
+    return values
 
 
 def replace_empty_orders(steps: tuple[Step, ...], table: TableInfo) -> tuple[Step, ...]:
@@ -428,7 +481,8 @@ def index_for_filters(
         if not isinstance(step, Filter) or may_fail(step.predicate):
             break
         for index, ranges in list_index_candidates(step.predicate, table):
-            if len(ranges) <= MOST_RANGES and (best is None or cost(ranges) < cost(best[1])):
+            most = MOST_RANGES if len(ranges) <= MOST_RANGES or cost(ranges)[0] else MOST_POINTS
+            if len(ranges) <= most and (best is None or cost(ranges) < cost(best[1])):
                 best = index, ranges
     if best is None:
         return None
@@ -439,7 +493,7 @@ def list_index_candidates(
     predicate: Predicate, table: TableInfo
 ) -> Iterator[tuple[IndexInfo | None, tuple[KeyRange, ...]]]:
     key_ranges = find_index_ranges(predicate, row[table.primary_key])
-    if key_ranges is not None and len(key_ranges) == 1:
+    if key_ranges is not None and (len(key_ranges) == 1 or all(one.is_point for one in key_ranges)):
         yield None, key_ranges
     for index in table.indexes.values():
         key_ranges = find_index_ranges(predicate, index.expression, multi=index.multi)

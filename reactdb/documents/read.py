@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from reactdb.budget import spend_per_element
-from reactdb.documents.access_path import access, find_table, is_in_order
-from reactdb.documents.steps import group_of, number_of, operator_of, sort_key_of
+from reactdb.documents.access_path import access, find_table, is_in_order, with_indexed_values
+from reactdb.documents.aggregates import aggregate
+from reactdb.documents.steps import group_of, operator_of
 from reactdb.errors import QueryError
 from reactdb.expression import Constant, Expression
 from reactdb.expression.tree import walk
@@ -53,6 +54,10 @@ def evaluate(query: Query, snapshot: Snapshot) -> Any:
         TableNotFound, IndexNotFound, QueryError: The query cannot be executed.
     """
     table = find_table(query.table, snapshot)
+    query = with_indexed_values(query, table)
+    tail = query.steps_on_groups
+    if tail:
+        return apply_to_groups(query, tail, snapshot)
     path = access(query, table)
     if path.is_point:
         get = query.steps[0]
@@ -86,6 +91,16 @@ def returns_constants(query: Query) -> bool:
         if isinstance(step, (Map, ConcatMap)) and isinstance(step.function, Expression)
         for node in walk(step.function.node)
     )
+
+
+def apply_to_groups(query: Query, steps: tuple[Step, ...], snapshot: Snapshot) -> Any:
+    """The steps after an aggregate of groups, on the list of groups."""
+    groups: Any = evaluate(query.without_steps_on_groups, snapshot)
+    for step in steps:
+        groups = aggregate(step, groups) if isinstance(step, Aggregate) else apply(step, groups, snapshot)
+    if isinstance(steps[-1], Aggregate):
+        return groups
+    return map(codec.thaw, groups) if returns_constants(query) else iter(groups)
 
 
 def apply(step: Step, documents: Iterable[Any], snapshot: Snapshot) -> Any:
@@ -138,42 +153,3 @@ def group(documents: Iterable[Any], step: Group) -> dict[bytes, tuple[Any, list[
 
 def list_groups(groups: dict[bytes, tuple[Any, Any]]) -> list[dict[str, Any]]:
     return [{"group": value, "reduction": reduction} for value, reduction in groups.values()]
-
-
-def aggregate(step: Aggregate, documents: Any) -> Any:
-    """One value from all; from groups, a list of `{"group", "reduction"}`.
-
-    The sum of nothing is 0; avg, min and max of nothing give None (ReQL raises; a live view needs a value for an empty table).
-    A document where the field is missing, or null for sum and avg, does not take part.
-    """
-    if isinstance(documents, dict):
-        return [
-            {"group": value, "reduction": aggregate(step, members)} for value, members in documents.values()
-        ]
-    if step.kind == "count":
-        return sum(1 for _ in documents)
-    if step.kind in ("min", "max"):
-        return find_extreme(step, documents)
-    # Imported here because only sums need fractions.
-    from reactdb.values.totals import Total
-
-    number, total = number_of(step), Total()
-    for document in documents:
-        value = number(document)
-        if value is not None:
-            total.add(value)
-    return total.sum if step.kind == "sum" else total.mean
-
-
-def find_extreme(step: Aggregate, documents: Iterable[Any]) -> Any:
-    """The first of the documents with the least, or the greatest, value."""
-    key_of = sort_key_of(step.expression)
-    best: Any = None
-    best_key: bytes | None = None
-    for document in documents:
-        key = key_of(document)
-        if key is None:
-            continue
-        if best_key is None or (key < best_key if step.kind == "min" else key > best_key):
-            best, best_key = document, key
-    return best

@@ -26,7 +26,7 @@ from reactdb.errors import InvalidOption, UsageError, format_value
 from reactdb.expression import Expression, OrderKey, Predicate
 from reactdb.feeds.options import check_seconds
 from reactdb.feeds.position import resolve_since
-from reactdb.query import ALL_TABLES, Query
+from reactdb.query import ALL_TABLES, Query, Step
 from reactdb.session import Session, session_of
 from reactdb.store.catalogue import check_name
 from reactdb.store.leases import CONSUMER, Lease, read_all_leases, read_leases, write_lease
@@ -333,6 +333,8 @@ def _to_plain(value: Any) -> Any:
             for step in value.steps
         ]
         return [value.table, steps]
+    if isinstance(value, Step):
+        return _to_plain(Query("", (value,)))
     if isinstance(value, (Expression, OrderKey)):
         return value.key
     if isinstance(value, Predicate) and value.expression is not None:

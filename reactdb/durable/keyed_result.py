@@ -7,8 +7,9 @@ them.
 
 A document of a row or of a list is the selection's result for it, with the primary key added where the selection
 leaves it out. A value that is no document is put into the field `value`. A group is {"id": group, "sum": 30}, by the
-name of the aggregate; without groups the `id` is "all". A group that cannot be a primary key (null, an object; bytes,
-too) is in the field `group`, and a digest of it is the `id`.
+name of the aggregate, or {"id": group, "games": 3, "points": 30}, by the names of several; without groups the `id` is
+"all". A group that cannot be a primary key (null, an object; bytes, too) is in the field `group`, and a digest of it is
+the `id`.
 
 Rule of this file: it is as pure as the views below it. Its results are encoded.
 """
@@ -27,10 +28,11 @@ from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.views.aggregate import AggregateView, GroupView
 from reactdb.feeds.views.base import AnyDelta, Delta
 from reactdb.feeds.views.distinct import DistinctView
+from reactdb.feeds.views.group_list import GroupListView
 from reactdb.feeds.views.select import PairingView, PointView, SelectView
 from reactdb.feeds.views.source import KeySource, Source
 from reactdb.feeds.views.window import WindowView
-from reactdb.query import Aggregate, Group, Query
+from reactdb.query import Aggregate, Aggregates, Group, Query
 from reactdb.session import PastSession
 from reactdb.store.walk import pages
 from reactdb.values import codec, collation
@@ -47,6 +49,7 @@ UNION = (
     "a union may have several documents of one key, and a table has one: materialize each part into a table of its own, or "
     "group or aggregate the union"
 )
+ON_GROUPS = "each group is kept as one document: filter, order and cut the table of groups, and materialize group and aggregate"
 NO_AGGREGATE = (
     "a group is kept as one document, so an aggregate has to follow it: count, sum, avg, min or max"
 )
@@ -85,6 +88,11 @@ def shape_of(query: Query, plan: Plan) -> Shape:
         return KeyedList(view, last.kind if isinstance(last, Aggregate) else None)
     if isinstance(view, GroupView) and isinstance(last, Group):
         raise UnsupportedFeed(NO_AGGREGATE)
+    if isinstance(view, GroupListView):
+        raise UnsupportedFeed(ON_GROUPS)
+    taken = {name for name, _ in last.parts} & {"id", "group"} if isinstance(last, Aggregates) else set()
+    if taken:
+        raise UnsupportedFeed(f"the field `{min(taken)}` names the group: give the aggregate another name")
     if isinstance(view, (AggregateView, GroupView, DistinctView)):
         return KeyedValues(view, last.kind if isinstance(last, Aggregate) else None)
     raise UnsupportedFeed(UNION)
@@ -223,10 +231,15 @@ class KeyedValues:
             key, document = value_of(known, "value", {})
         elif self._is_grouped:
             assert group is not None
-            key, document = value_of(group[0], "group", {self._kind: value})
+            key, document = value_of(group[0], "group", self._fields_of(value))
         else:
-            key, document = value_of(ALL, "group", {self._kind: value})
+            key, document = value_of(ALL, "group", self._fields_of(value))
         return key, None if value is None else codec.encode(document)
+
+    def _fields_of(self, value: Any) -> dict[str, Any]:
+        """The fields that an aggregate is kept in: of several aggregates, each in the field of its name."""
+        assert self._kind is not None
+        return dict(value or {}) if self._kind == "aggregate" else {self._kind: value}
 
 
 class KeyedList:

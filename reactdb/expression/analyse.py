@@ -26,6 +26,10 @@ from reactdb.values.value import Value
 
 FieldPath = tuple[str, ...]
 
+_LAST_CHARACTER: Final = chr(0x10FFFF)
+_FIRST_SURROGATE: Final = 0xD800
+_AFTER_SURROGATES: Final = 0xE000
+
 
 class KeyRange(Value):
     """Values from `lower` to `upper`: the meaning of a comparison with a constant. `minval` and `maxval` mean that
@@ -95,8 +99,8 @@ class Conjunct(Value):
 def find_conjuncts(condition: Expression | Predicate) -> list[Conjunct]:
     """The values in the condition, each with the ranges that it must be in wherever the condition holds.
 
-    Comparisons with constants are found in `and`s within `and`s, in the dict given to `filter`, in `contains` of a
-    list of constants, and in `or`s whose parts all compare the same value.
+    Comparisons with constants are found in `and`s within `and`s, in the dict given to `filter`, in `is_in` and `contains`
+    of a list of constants, in `startswith` of a constant, and in `or`s whose parts all compare the same value.
     """
     node = _known_condition(condition)
     if node is None:
@@ -139,8 +143,12 @@ def _find_implied(node: Node) -> _Implied:
         return _find_in_comparison(node)
     if node.operation == "filter_match":
         return _find_in_pattern(*node.arguments)
-    if node.operation == "contains" and len(node.arguments) == 2:
-        return _find_in_contains(*node.arguments)
+    if node.operation in ("contains", "includes") and len(node.arguments) == 2:
+        return _find_in_list(node.arguments[1], node.arguments[0])
+    if node.operation == "is_in":
+        return _find_in_list(*node.arguments)
+    if node.operation == "startswith":
+        return _find_in_prefix(*node.arguments)
     return {}
 
 
@@ -189,12 +197,32 @@ def _find_in_pattern(value: Node, pattern: Node) -> _Implied:
     return implied
 
 
-def _find_in_contains(values: Node, wanted: Node) -> _Implied:
+def _find_in_list(value: Node, values: Node) -> _Implied:
     constant = _constant(values)
-    if constant is None or not isinstance(constant[0], list) or not _is_of_row(wanted):
+    if constant is None or not isinstance(constant[0], list) or not _is_of_row(value):
         return {}
-    points = {key_bytes(value): KeyRange(value, value) for value in constant[0]}
-    return {node_key(wanted): (wanted, tuple(points.values()))}
+    points = {key_bytes(one): KeyRange(one, one) for one in constant[0]}
+    return {node_key(value): (value, tuple(points.values()))}
+
+
+def _find_in_prefix(value: Node, prefix: Node) -> _Implied:
+    constant = _constant(prefix)
+    if constant is None or not isinstance(constant[0], str) or not _is_of_row(value):
+        return {}
+    return {node_key(value): (value, (texts_with_prefix(constant[0]),))}
+
+
+def texts_with_prefix(prefix: str) -> KeyRange:
+    """The range of the texts that begin with a text. Its end is the first text that is above all of them: texts are in the
+    order of their code points, so the last character that has a next one becomes the next one."""
+    end = prefix.rstrip(_LAST_CHARACTER)
+    if not end:
+        # Texts are the last type in the order of values.
+        return KeyRange(prefix, maxval)
+    after = ord(end[-1]) + 1
+    # No text has a surrogate in it.
+    end = end[:-1] + chr(_AFTER_SURROGATES if after == _FIRST_SURROGATE else after)
+    return KeyRange(prefix, end, True, False)
 
 
 def _constant(node: Node) -> tuple[Any] | None:
@@ -318,10 +346,16 @@ def _multi_ranges(node: Node, index_key: bytes) -> tuple[KeyRange, ...] | None:
     if node.operation == "or" and node.arguments:
         parts = [_multi_ranges(child, index_key) for child in node.arguments]
         return None if None in parts else tuple(one for part in parts if part is not None for one in part)
-    if node.operation == "contains" and len(node.arguments) > 1 and node_key(node.arguments[0]) == index_key:
+    if (
+        node.operation in ("contains", "includes")
+        and len(node.arguments) > 1
+        and node_key(node.arguments[0]) == index_key
+    ):
         for wanted in node.arguments[1:]:
             constant = _constant(wanted)
-            if constant is not None:
+            # A text may be in a text, and the index has no parts of a text.
+            is_in_list = node.operation == "contains" or not (constant and isinstance(constant[0], str))
+            if constant is not None and is_in_list:
                 return (KeyRange(constant[0], constant[0]),)
     return None
 
@@ -514,6 +548,10 @@ def may_fail(expression: Expression | Predicate | Node) -> bool:
     if node.operation in ("bracket", "get_field"):
         # A document is an object; the values of its fields may be none.
         return not (isinstance(node.arguments[0], Row) and field_path(node) is not None)
+    if node.operation == "is_in":
+        values = node.arguments[1]
+        is_list = isinstance(values, Constant) and isinstance(values.value, list)
+        return not (is_list or (isinstance(values, Call) and values.operation == "make_array"))
     if node.operation in ("has_fields", "filter_match"):
         return not (isinstance(node.arguments[0], Row) and _paths_are_good(node))
     return not OPERATIONS[node.operation].never_fails

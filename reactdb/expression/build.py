@@ -40,7 +40,7 @@ from reactdb.expression.tree import (
     node_key,
     replace_row,
 )
-from reactdb.values.collation import Bound
+from reactdb.values.collation import Bound, key_bytes
 
 _NO_OPTIONS: frozenset[str] = frozenset()
 
@@ -113,10 +113,22 @@ class Expression:
         raise QueryError("an expression cannot be iterated: use its methods map, filter, concat_map")
 
     def __contains__(self, value: object) -> NoReturn:
-        raise QueryError("`in` cannot be used with an expression: use its method contains")
+        raise QueryError(
+            "`in` cannot be used with an expression: use its method contains, or is_in for a value in a list"
+        )
 
     def __len__(self) -> NoReturn:
-        raise QueryError("an expression has no length: use its method count")
+        raise QueryError("an expression has no length before it meets a document: use its method len")
+
+    def __abs__(self) -> Expression:
+        return self._call("abs")
+
+    def __round__(self, digits: object = None) -> Expression:
+        if digits is not None:
+            raise QueryError(
+                'round of an expression gives an integer: for two digits write (row["a"] * 100).round() / 100'
+            )
+        return self._call("round")
 
     # ----- operators
 
@@ -184,6 +196,13 @@ class Expression:
         return call("mod", other, self)
 
     # ----- comparison and logic
+
+    def is_in(self, values: Any, *more: Any) -> Expression:
+        """True if this equals an element of `values`: a list or another iterable, or an expression of a list. An index
+        of this finds the documents, as `get_all` does."""
+        if more:
+            raise QueryError("is_in takes one list of values: write is_in([1, 2]) and not is_in(1, 2)")
+        return call("is_in", self, _list_of(values))
 
     def eq(self, *others: Any) -> Expression:
         """True if all are equal."""
@@ -258,6 +277,10 @@ class Expression:
         """The remainder of a division of integers, with the sign of this one."""
         return self._call("mod", other)
 
+    def abs(self) -> Expression:
+        """The number without its sign."""
+        return self._call("abs")
+
     def floor(self) -> Expression:
         """The integer below."""
         return self._call("floor")
@@ -304,12 +327,28 @@ class Expression:
         """The parts between separators (spaces, unless given); the second argument is the greatest number of cuts."""
         return self._call("split", *arguments)
 
+    def startswith(self, prefix: Any) -> Expression:
+        """True if this is a text that begins with `prefix`. An index of this finds the documents."""
+        return self._call("startswith", _check_text("startswith", prefix))
+
+    def endswith(self, suffix: Any) -> Expression:
+        """True if this is a text that ends with `suffix`."""
+        return self._call("endswith", _check_text("endswith", suffix))
+
+    def upper(self) -> Expression:
+        """The string with A to Z for a to z; other letters stay."""
+        return self._call("upcase")
+
+    def lower(self) -> Expression:
+        """The string with a to z for A to Z; other letters stay."""
+        return self._call("downcase")
+
     def upcase(self) -> Expression:
-        """The string with A to Z for a to z."""
+        """ReQL's name of `upper`."""
         return self._call("upcase")
 
     def downcase(self) -> Expression:
-        """The string with a to z for A to Z."""
+        """ReQL's name of `lower`."""
         return self._call("downcase")
 
     # ----- types
@@ -520,8 +559,9 @@ class Expression:
         return call("filter", self, Expression(function), default=Expression(otherwise))
 
     def contains(self, *values: Any) -> Expression:
-        """True if every value is an element, and every function true for one. `row` is the document here too."""
-        return self._call("contains", *values)
+        """Of an array: true if every value is an element, and every function true for one. `row` is the document here
+        too. Of a text: true if it has every one of the texts in it."""
+        return self._call("includes", *values)
 
     def offsets_of(self, value: Any) -> Expression:
         """The places of a value, or of elements for which a function is true."""
@@ -530,6 +570,10 @@ class Expression:
     def is_empty(self) -> Expression:
         """True without elements."""
         return self._call("is_empty")
+
+    def len(self) -> Expression:
+        """The number of elements, of fields, of characters of a text or of bytes."""
+        return self._call("count")
 
     def count(self, *value: Any) -> Expression:
         """The number of elements, or of the elements equal to a value or true for a function."""
@@ -724,6 +768,28 @@ def _node(value: Any, depth: int) -> Node:
                 raise QueryError(f"Object keys must be strings (got {type(name).__name__}).")
         return call_node("make_obj", (), {name: _node(inner, depth + 1) for name, inner in value.items()})
     return call_node("make_array", tuple(_node(inner, depth + 1) for inner in value))
+
+
+def _list_of(values: Any) -> Any:
+    """The argument of `is_in`, as a list or an expression of one."""
+    if isinstance(values, (Expression, list)):
+        return values
+    if isinstance(values, (set, frozenset)):
+        # The order of a set differs from run to run, and equal conditions should be equal expressions.
+        return sorted(values, key=key_bytes)
+    if hasattr(type(values), "run"):
+        raise QueryError(
+            "is_in takes values and no selection: run the selection first, is_in(selection.run())"
+        )
+    if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__iter__"):
+        raise QueryError(f"is_in takes a list of values, not {format_value(values)}")
+    return list(values)
+
+
+def _check_text(method: str, text: Any) -> Any:
+    if not isinstance(text, (str, Expression)):
+        raise QueryError(f"{method} takes a text, not {format_value(text)}")
+    return text
 
 
 def has_expression(value: Any, kinds: tuple[type, ...] = (Expression,)) -> bool:

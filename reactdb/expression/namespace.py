@@ -84,6 +84,10 @@ class Namespace:
         """Raise RaisedError with that message. Without one, inside `default`: let the first error through."""
         return call("error", *message)
 
+    def count(self, *values: Any) -> Expression:
+        """The number of elements of an array. Without arguments: how many documents, in `aggregate(n=r.count())`."""
+        return expr(values[0]).count(*values[1:]) if values else call("count", row)
+
     def args(self, values: Any) -> Expression:
         """Among the arguments of an operation: each element as a separate argument."""
         return call("args", values)

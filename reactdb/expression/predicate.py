@@ -21,7 +21,12 @@ from reactdb.expression.tree import Call, Constant, Node, Row
 
 Document = dict[str, Any]
 # Operations that are either true or false.
-CONDITIONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "has_fields", "contains"})
+CONDITIONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "has_fields", "contains"}) | {
+    "includes",
+    "is_in",
+    "startswith",
+    "endswith",
+}
 
 
 class Predicate:

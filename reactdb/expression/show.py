@@ -43,6 +43,8 @@ _FREE: Final = frozenset(
         "union",
     ]
 )
+# Operations whose method has another name.
+_SPELLINGS: Final = {"includes": "contains"}
 _LONGEST_CONSTANT: Final = 60
 
 
@@ -90,7 +92,7 @@ def _format_call(node: Call) -> str:
         return f"{name}({', '.join([*arguments, *options])})"
     if name in _FREE or not arguments:
         return f"r.{name}({', '.join([*arguments, *options])})"
-    return f"{operands[0]}.{name}({', '.join([*arguments[1:], *options])})"
+    return f"{operands[0]}.{_SPELLINGS.get(name, name)}({', '.join([*arguments[1:], *options])})"
 
 
 def _operand(node: Node, text: str) -> str:

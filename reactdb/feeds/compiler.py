@@ -6,6 +6,7 @@ reason against it.
     order_by, with skip and limit        WindowView   (without a limit: with the option of offsets)
     min, max                             WindowView of one
     count, sum, avg, group, distinct     AggregateView, GroupView, DistinctView, over any of the above
+    filter, order_by, limit of groups    GroupListView, over a GroupView
     union                                UnionView of the members, each with the later steps
 
 Rule of this file: a query that cannot be kept up to date is refused here, before anything subscribes.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from reactdb.documents.access_path import Access, access, find_table
+from reactdb.documents.access_path import Access, access, find_table, with_indexed_values
 from reactdb.errors import InvalidOption, QueryError, UnsupportedFeed
 from reactdb.expression import Expression, Predicate, is_deterministic
 from reactdb.feeds.failures import Failures
@@ -170,7 +171,8 @@ def _compile_derived(view: View, last: Sequence[Step], failures: Failures) -> Vi
 
     first, following = last[0], (last[1] if len(last) > 1 else None)
     if isinstance(first, Group):
-        return GroupView(view, first, None if following is None else _aggregate(following), failures)
+        groups = GroupView(view, first, None if following is None else _aggregate(following), failures)
+        return _list_groups(groups, last[2:], failures) if len(last) > 2 else groups
     if isinstance(first, Distinct):
         view = DistinctView(view, first, failures, boxed=following is not None)
         first = following  # type: ignore[assignment]
@@ -178,6 +180,40 @@ def _compile_derived(view: View, last: Sequence[Step], failures: Failures) -> Vi
         return view
     step = _aggregate(first)
     return AggregateView(view, step, failures)
+
+
+def _list_groups(groups: View, steps: Sequence[Step], failures: Failures) -> View:
+    """The view of the steps after an aggregate of groups."""
+    from reactdb.feeds.views.aggregate import GroupView
+    from reactdb.feeds.views.group_list import GroupListView
+
+    assert isinstance(groups, GroupView)
+    _check_steps(steps)
+    window: tuple[int, int | None] | None = None
+    inner: list[Step] = []
+    for step in steps:
+        if isinstance(step, (Limit, Skip)):
+            window = _cut(window, step)
+        elif not isinstance(step, (Filter, HasFields, Map, OrderBy)):
+            raise UnsupportedFeed(EAGER)
+        elif window is not None:
+            raise UnsupportedFeed(AFTER_LIMIT)
+        else:
+            inner.append(step)
+    if window is not None and any(isinstance(step, Map) for step in inner):
+        # skip and limit count values, and a map may make null of one.
+        raise UnsupportedFeed(EAGER)
+    return GroupListView(groups, inner, window, failures)
+
+
+def _cut(window: tuple[int, int | None] | None, step: Limit | Skip) -> tuple[int, int | None]:
+    """The window, (skip, limit), with one more step: a skip, a limit, or a skip and then a limit."""
+    is_limit = isinstance(step, Limit)
+    if window is None:
+        return (0, step.count) if is_limit else (step.count, None)
+    if is_limit and window[1] is None:
+        return (window[0], step.count)
+    raise UnsupportedFeed(EAGER)
 
 
 def _aggregate(step: Step) -> Aggregate:
@@ -205,6 +241,7 @@ class _Member:
     """
 
     def __init__(self, query: Query, table: TableInfo, *, is_alone: bool) -> None:
+        query = with_indexed_values(query, table)
         steps = list(query.steps)
         self.key: Hashable = (table.id, *(step.identity for step in steps))
         self.table = table
@@ -263,12 +300,7 @@ class _Member:
             raise QueryError(NOT_A_SEQUENCE)
         if not self.is_ordered:
             raise UnsupportedFeed(UNORDERED_LIMIT if is_limit else EAGER)
-        if self.window is None:
-            self.window = (0, step.count) if is_limit else (step.count, None)
-        elif is_limit and self.window[1] is None:
-            self.window = (self.window[0], step.count)
-        else:
-            raise UnsupportedFeed(EAGER)
+        self.window = _cut(self.window, step)
 
     @property
     def is_empty(self) -> bool:

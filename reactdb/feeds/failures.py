@@ -18,7 +18,7 @@ from typing import Any
 from reactdb.errors import format_value
 from reactdb.expression import Expression, Predicate, describe_function
 from reactdb.logs import logger
-from reactdb.query import Aggregate, Distinct, Filter, Group, HasFields, Map, OrderBy, Step
+from reactdb.query import Aggregate, Aggregates, Distinct, Filter, Group, HasFields, Map, OrderBy, Step
 from reactdb.values import collation
 
 
@@ -124,6 +124,8 @@ def describe_step(step: Step) -> str:
         return f"order_by({', '.join(repr(key) for key in step.keys)})"
     if isinstance(step, (Group, Distinct)):
         return f"{type(step).__name__.lower()}({describe_expression(step.expression)})"
+    if isinstance(step, Aggregates):
+        return f"aggregate({', '.join(f'{name}={describe_step(part)}' for name, part in step.parts)})"
     if isinstance(step, Aggregate):
         return f"{step.kind}({describe_expression(step.expression)})"
     return type(step).__name__.lower()

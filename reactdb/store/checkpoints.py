@@ -10,7 +10,8 @@ holds the write lock. So no commit happens during the copy, which keeps it safe 
 time, and make writers wait for readers. After a complete copy, a commit without changes begins the log again from its
 start. Where reads are in the way, the two steps are tried again while this process does not read: feeds read their
 initial data into memory, other reads may end, and new reads wait, for half a second at most. A reader that is still
-in the way belongs to another program, or takes longer.
+in the way belongs to another program, or takes longer, or is no read of reactdb. Messages say which, as far as the
+system knows it.
 
 The log keeps the room that it had when the checkpoint was due, so that the next commits use it; a checkpoint on
 request gives the room back.
@@ -311,9 +312,14 @@ class Checkpoints:
             raise
 
     def _reader(self) -> str:
-        """Describe the reader in the way: a reader of another program only where this process has none."""
-        if not self._is_ours:
+        """Describe the reader in the way. The system knows whether another program has one; where it does not say, another
+        program is named if no read of this process was running."""
+        guard = self._writer.guard
+        is_foreign = None if guard is None else guard.has_foreign_reader()
+        if is_foreign or (is_foreign is None and not self._is_ours):
             return "a reader of another program"
+        if not self._is_ours:
+            return "another SQLite connection of this process, or a reader that has just ended,"
         return f"a read of this process that began {self._writer.engine.oldest_read_s():.1f} s ago"
 
     def figures(self) -> dict[str, Any]:

@@ -144,12 +144,19 @@ def test_a_compound_index_has_no_place_for_what_nests_too_deep() -> None:
 
 
 def test_a_multi_index_is_used_for_contains() -> None:
-    condition = (row["n"] > 1) & row["tags"].contains("x", "y")
+    condition = (row["n"] > 1) & row["tags"].contains(4, 5)
 
-    assert (KeyRange("x", "x"),) == find_index_ranges(condition, row["tags"], multi=True)
+    assert (KeyRange(4, 4),) == find_index_ranges(condition, row["tags"], multi=True)
     assert find_index_ranges(condition, row["tags"]) is None
     assert (KeyRange(None, None),) == find_index_ranges(row["tags"].contains(None), row["tags"], multi=True)
     assert find_index_ranges(row["tags"].contains(lambda it: it == 1), row["tags"], multi=True) is None
+
+
+def test_a_multi_index_is_not_used_for_contains_of_a_text_because_a_text_may_contain_it_too() -> None:
+    condition = row["tags"].contains("x", 4)
+
+    assert (KeyRange(4, 4),) == find_index_ranges(condition, row["tags"], multi=True)
+    assert find_index_ranges(row["tags"].contains("x"), row["tags"], multi=True) is None
 
 
 def test_implied_ranges_are_key_bytes_and_the_narrowest_come_first() -> None:

@@ -110,7 +110,7 @@ def test_what_can_be_watched_tells_what_is_answered(tables: Any, head: str, tail
     [
         (lambda t, u: t.count().filter({"a": 1}), "Cannot convert NUMBER to SEQUENCE"),
         (lambda t, u: t.avg("a").limit(1), "Cannot convert NUMBER to SEQUENCE"),
-        (lambda t, u: t.group("a").sum("b").count(), "Cannot convert NUMBER to SEQUENCE"),
+        (lambda t, u: t.group("a").sum("b").union(u), "Expected type TABLE_SLICE but found SEQUENCE."),
         (lambda t, u: t.min("a").pluck("a"), "Cannot convert OBJECT to SEQUENCE"),
         (lambda t, u: t.union(u.max("a")), "Cannot convert OBJECT to SEQUENCE"),
         (lambda t, u: t.union(u.get(1)), "Expected type SEQUENCE but found SINGLE_SELECTION."),

@@ -55,7 +55,9 @@ scalars = st.one_of(
     numbers,
     st.none(),
     st.booleans(),
-    st.sampled_from(["", "a", "b", "abc", "A b", "c"]),
+    st.sampled_from(
+        ["", "a", "b", "abc", "A b", "c", "a\x00b", "a\ud7ffb", "a\ue000", "a\U0010ffff", "\U0010ffff!"]
+    ),
     st.sampled_from(
         [
             b"a",
@@ -115,12 +117,15 @@ def _each(names: str, *kinds: str) -> dict[str, list[str]]:
 _SENSIBLE = {
     **_each("eq ne lt le gt ge and or default", "vv", "nn", "ns", "ii"),
     **_each("not type_of to_json_string funcall", "v"),
-    **_each("floor ceil round", "n"),
+    **_each("abs floor ceil round", "n"),
     **_each("mod bit_and bit_or bit_xor bit_sal bit_sar", "ii"),
     **_each("year month day day_of_week day_of_year hours minutes seconds", "t"),
     **_each("date time_of_day timezone to_epoch_time to_iso8601", "t"),
     **_each("set_union set_intersection set_difference difference union", "aa"),
     **_each("append prepend set_insert contains offsets_of count", "av", "aF"),
+    **_each("startswith endswith", "ss", "vs", "vv"),
+    "includes": ["av", "aF", "ss", "sv"],
+    "is_in": ["va", "na", "vv"],
     **_each("nth skip limit bracket delete_at", "ai"),
     **_each("sum avg min max", "N", "Ok", "aF", "Nv"),
     **_each("is_empty distinct keys values", "a", "o"),
@@ -288,10 +293,15 @@ def test_trees_with_one_key_are_written_alike(one: Node, other: Node) -> None:
 paths = st.sampled_from([row["a"], row["b"], row["a"]["b"], row["a"] + 1])
 
 
+prefixes = st.sampled_from(["", "a", "ab", "A ", "a\x00", "a\ud7ff", "a\U0010ffff", "\U0010ffff"])
+
+
 @st.composite
 def conditions(draw: st.DrawFn, depth: int = 3) -> Any:
     """Comparisons of fields, and what `filter` may be made of them."""
-    kinds = ["compare"] * 3 + ["contains", "dict"] + (["and", "and", "or"] if depth else [])
+    kinds = (
+        ["compare"] * 3 + ["contains", "is_in", "prefix", "dict"] + (["and", "and", "or"] if depth else [])
+    )
     kind = draw(st.sampled_from(kinds))
     if kind == "compare":
         operation = draw(st.sampled_from(["eq", "eq", "ne", "lt", "le", "gt", "ge"]))
@@ -300,6 +310,10 @@ def conditions(draw: st.DrawFn, depth: int = 3) -> Any:
         return Expression(call_node(operation, (pair[0].node, pair[1].node)))
     if kind == "contains":
         return expr(draw(st.lists(values, max_size=3))).contains(draw(paths))
+    if kind == "is_in":
+        return draw(paths).is_in(draw(st.lists(values, max_size=3)))
+    if kind == "prefix":
+        return draw(paths).startswith(draw(prefixes))
     if kind == "dict":
         pattern = draw(st.dictionaries(st.sampled_from(FIELDS), values, max_size=2))
         return as_predicate(pattern).expression

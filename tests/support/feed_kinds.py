@@ -17,7 +17,7 @@ import pytest
 from hypothesis import strategies as st
 
 import reactdb
-from reactdb import asc, branch, desc, maxval, minval, row
+from reactdb import asc, branch, desc, maxval, minval, r, row
 from reactdb.feeds import broadcast, consumers, hub, log_reader
 from reactdb.feeds.views import window
 from tests.support.replica import Entry, Event, exactly, roughly
@@ -171,7 +171,8 @@ class Kind:
         ask: Returns the selection (or the database, for all tables).
         shape: The shape of the result: `list`, `one` document or value, `groups` of a value each, `grouped` documents, `tables`.
         has_offsets: It may be watched with offsets, and the list is the query's.
-        expect: Returns the selection with the right result if `ask` may fail on a document; such documents are left out.
+        expect: Returns the selection with the right result if `ask` may fail on a document; such documents are left out. Also
+            the same query written in another way.
         fails_on_seed: Subscribing fails if querying does.
     """
 
@@ -265,6 +266,12 @@ FILTERS: list[tuple[str, Callable[[Any], Any]]] = [
     ("filter(id > 2)", lambda t: t.filter(row["id"] > 2)),
     ("filter(a == 1).filter(v == 1)", lambda t: t.filter(row["a"] == 1).filter(row["v"] == 1)),
     ("filter(tags contains p)", lambda t: t.filter(row["tags"].contains("p"))),
+    ("filter(a is_in [1, x])", lambda t: t.filter(row["a"].is_in([1, "x", None]))),
+    ("filter(id is_in [1, a])", lambda t: t.filter(row["id"].is_in([1, "a", 3, {}]))),
+    ("filter(a startswith x)", lambda t: t.filter(row["a"].startswith("x"))),
+    ("filter(a startswith '')", lambda t: t.filter(row["a"].startswith(""))),
+    ("filter(id startswith a)", lambda t: t.filter(row["id"].startswith("a"))),
+    ("filter(a endswith x)", lambda t: t.filter(row["a"].endswith("x"))),
     ("has_fields(a)", lambda t: t.has_fields("a")),
     ("has_fields(a, b)", lambda t: t.has_fields("a", "b")),
     ("has_fields({a: x})", lambda t: t.has_fields({"a": "x"})),
@@ -395,54 +402,57 @@ SORTS: list[tuple[str, tuple[Any, ...]]] = [
 @st.composite
 def windows(draw: st.DrawFn, has_nulls: bool = False) -> Kind:
     """An order, with the steps that may come before and after it, with or without skip and limit."""
-    if draw(st.booleans()):
+    is_indexed = draw(st.booleans())
+    begin: Callable[[Any], Any]
+    if is_indexed:
         index = draw(st.sampled_from(["a", "a", "ab", "tags", "id"]))
         is_descending = draw(st.booleans())
         bounds = [bound for bound in BOUNDS if bound[0] == (None if index == "id" else index)]
-        order = desc(index) if is_descending else index
+        direction = desc(index) if is_descending else index
+        first = "games"
+        begin = all_games
         if draw(st.booleans()):
             _, lower, upper = draw(st.sampled_from(bounds))
             left, right = (draw(st.sampled_from(["open", "closed"])) for _ in range(2))
-            name = f"between({lower!r}, {upper!r}, index={index}, {left}, {right})."
+            first = f"between({lower!r}, {upper!r}, index={index}, {left}, {right})"
 
             def begin(db: Any) -> Any:
-                return (
-                    db.table("games")
-                    .between(lower, upper, index=index, left_bound=left, right_bound=right)
-                    .order_by(index=order)
-                )
+                games = db.table("games")
+                return games.between(lower, upper, index=index, left_bound=left, right_bound=right)
 
-        else:
-            name = "games."
-
-            def begin(db: Any) -> Any:
-                return db.table("games").order_by(index=order)
-
-        name = f"{name}order_by(index={'desc ' if is_descending else ''}{index})"
+        order = [
+            (
+                f"order_by(index={'desc ' if is_descending else ''}{index})",
+                lambda s: s.order_by(index=direction),
+            )
+        ]
     else:
-        first, ask = draw(sources())
+        first, begin = draw(sources())
         sort, keys = draw(st.sampled_from(SORTS))
-        name = f"{first}.order_by({sort})"
-
-        def begin(db: Any) -> Any:
-            return ask(db).order_by(*keys)
-
-    steps = draw(st.lists(st.sampled_from(FILTERS), max_size=1))
-    steps += draw(
+        order = [(f"order_by({sort})", lambda s: s.order_by(*keys))]
+    filters = draw(st.lists(st.sampled_from(FILTERS), max_size=1))
+    rest = draw(
         st.lists(st.sampled_from(NULLABLE_MAPS if has_nulls else MAPS), min_size=has_nulls, max_size=1)
     )
     skip = draw(st.sampled_from([None, None, None, 0, 1, 2]))
     limit = draw(st.sampled_from([None, 0, 1, 1, 2, 3, 5]))
-    cuts: list[tuple[str, Callable[[Any], Any]]] = []
     if skip is not None:
-        cuts.append((f"skip({skip})", lambda s: s.skip(skip)))
+        rest.append((f"skip({skip})", lambda s: s.skip(skip)))
     if limit is not None:
-        cuts.append((f"limit({limit})", lambda s: s.limit(limit)))
+        rest.append((f"limit({limit})", lambda s: s.limit(limit)))
+    usual = [*order, *filters, *rest]
+    # An order by an index after a filter is that order before the filter.
+    steps = [*filters, *order, *rest] if is_indexed and draw(st.booleans()) else usual
     return Kind(
-        ".".join([name, *(step for step, _ in steps + cuts)]),
-        lambda db: then(begin(db), steps + cuts),
+        ".".join([first, *(step for step, _ in steps)]),
+        lambda db: then(begin(db), steps),
         has_offsets=True,
+        expect=None if steps == usual else lambda db: then(begin(db), usual),
     )
+
+
+def all_games(db: Any) -> Any:
+    return db.table("games")
 
 
 @st.composite
@@ -481,6 +491,23 @@ AGGREGATES: list[tuple[str, Callable[[Any], Any]]] = [
 ]
 
 
+SEVERAL = {"n": r.count(), "total": r.sum("b"), "mean": r.avg("v"), "most": r.max("b"), "least": r.min("v")}
+
+# Steps after an aggregate of groups.
+ON_GROUPS: list[tuple[str, Callable[[Any], Any]]] = [
+    ("filter(reduction > 1)", lambda s: s.filter(row["reduction"] > 1)),
+    ("has_fields(reduction)", lambda s: s.has_fields("reduction")),
+    ("order_by(desc(reduction))", lambda s: s.order_by(desc("reduction"))),
+    ("order_by(reduction)", lambda s: s.order_by("reduction")),
+]
+CUTS: list[tuple[str, Callable[[Any], Any]]] = [
+    ("limit(1)", lambda s: s.limit(1)),
+    ("limit(2)", lambda s: s.limit(2)),
+    ("skip(1)", lambda s: s.skip(1)),
+    ("skip(1).limit(1)", lambda s: s.skip(1).limit(1)),
+]
+
+
 @st.composite
 def aggregates(draw: st.DrawFn) -> Kind:
     """One value for all documents, or for each group; and the distinct values."""
@@ -495,18 +522,40 @@ def aggregates(draw: st.DrawFn) -> Kind:
         def ask(db: Any) -> Any:
             return before(db).order_by("v").pluck("a", "b", "v", "tags").limit(limit)
 
-    which = draw(st.sampled_from(["one", "groups", "groups", "grouped", "distinct", "distinct count"]))
+    which = draw(
+        st.sampled_from(
+            ["one", "groups", "groups", "grouped", "distinct", "distinct count", "several", "on groups"]
+        )
+    )
     aggregate, total = draw(st.sampled_from(AGGREGATES))
     if which == "one":
         return Kind(f"{name}.{aggregate}", lambda db: total(ask(db)), shape="one")
     if which == "distinct":
-        field = draw(st.sampled_from(["a", "v", "tags", None]))
-        return Kind(f"{name}.distinct({field})", lambda db: ask(db).distinct(field))
+        fields = draw(st.sampled_from([("a",), ("v",), ("tags",), (), ("a", "v"), (["v", "b"],)]))
+        return Kind(f"{name}.distinct({fields})", lambda db: ask(db).distinct(*fields))
     if which == "distinct count":
         if draw(st.booleans()):
             return Kind(f"{name}.distinct(b).sum()", lambda db: ask(db).distinct("b").sum(), shape="one")
         return Kind(f"{name}.distinct(a).count()", lambda db: ask(db).distinct("a").count(), shape="one")
-    by = draw(st.sampled_from(["a", "v"]))
+    if which == "several":
+        if draw(st.booleans()):
+            return Kind(f"{name}.aggregate(...)", lambda db: ask(db).aggregate(**SEVERAL), shape="one")
+        return Kind(
+            f"{name}.group(v).aggregate(...)",
+            lambda db: ask(db).group("v").aggregate(**SEVERAL),
+            shape="groups",
+        )
+    if which == "on groups":
+        steps = draw(
+            st.lists(st.sampled_from(ON_GROUPS), min_size=1, max_size=2)
+            | st.tuples(st.sampled_from([("", lambda s: s), *ON_GROUPS]), st.sampled_from(CUTS))
+        )
+        aggregate, total = draw(st.sampled_from([*AGGREGATES, ("max(b)", lambda s: s.max("b"))]))
+        return Kind(
+            ".".join([name, "group(v)", aggregate, *(step for step, _ in steps)]),
+            lambda db: then(total(ask(db).group("v")), list(steps)),
+        )
+    by = draw(st.sampled_from(["a", "v", ["v", "b"], ("a", row["v"])]))
     if which == "grouped":
         if not is_over_window and draw(st.booleans()):
             # The values do not identify their documents.

@@ -768,7 +768,7 @@ class TestOptions:
         lambda db, games: games.order_by(5),
         lambda db, games: games.order_by(index=5),
         lambda db, games: games.order_by(index="nope").run(),
-        lambda db, games: games.filter(row["a"] == 1).order_by(index="a").run(),
+        lambda db, games: games.map(row["a"]).order_by(index="a").run(),
         lambda db, games: games.min(index=5),
         lambda db, games: games.max("a", index="a"),
         lambda db, games: games.filter(5),

@@ -13,8 +13,9 @@ from itertools import pairwise
 from typing import Any
 
 from reactdb.errors import MissingValue, QueryError, RaisedError
-from reactdb.expression.checks import equal, order, string, truth
+from reactdb.expression.checks import array, equal, order, string, truth
 from reactdb.expression.registry import operation
+from reactdb.values.collation import key_bytes
 
 Later = Callable[[], Any]
 
@@ -130,6 +131,22 @@ def passes_filter(element: Any, test: Callable[[Any], Any], otherwise: Later | N
         except EmptyError:
             pass
         raise
+
+
+def _prepare_is_in(values: Any) -> Callable[[Any], Any]:
+    known = {key_bytes(value) for value in array(values)}
+
+    def is_known(value: Any) -> bool:
+        # A function has no bytes, and `equal` has the sentence about it.
+        return is_in(value, values) if callable(value) else key_bytes(value) in known
+
+    return is_known
+
+
+@operation("is_in", 2, prepare=_prepare_is_in)
+def is_in(value: Any, values: Any) -> bool:
+    """Whether the value equals an element of the list."""
+    return any(equal(value, element) for element in array(values))
 
 
 @operation("error", 0, 1)

@@ -184,6 +184,12 @@ def _round(value: Any, decimal_rounding: str, otherwise: Callable[[Any], int]) -
     return otherwise(value)
 
 
+@operation("abs", 1)
+def abs_(value: Any) -> Any:
+    """The number without its sign, exact: `abs` of a Decimal would round it to 28 digits."""
+    return value.copy_abs() if isinstance(number(value), Decimal) else abs(value)
+
+
 @operation("floor", 1)
 def floor_(value: Any) -> int:
     return _round(value, ROUND_FLOOR, floor)

@@ -27,6 +27,7 @@ from reactdb.expression.checks import (
     order,
     sequence,
     sort_key,
+    string,
     truth,
 )
 from reactdb.expression.markers import Grouped
@@ -97,6 +98,15 @@ def contains(values: Any, *wanted: Any) -> bool:
         if not wanted_values and not tests:
             return True
     return False
+
+
+@operation("includes", 1, None)
+def includes(values: Any, *wanted: Any) -> bool:
+    """`contains`, which has ReQL's meaning for ever, and for a text also whether it has every one of the texts in it."""
+    if isinstance(values, str):
+        text, parts = string(values), [string(one) for one in wanted]
+        return all(part in text for part in parts)
+    return bool(contains(values, *wanted))
 
 
 @operation("offsets_of", 2)

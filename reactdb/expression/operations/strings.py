@@ -1,5 +1,7 @@
 """Operations: strings.
 
+`startswith` and `endswith` are Python's, and not ReQL's. They fail for no value, so that an index may serve them.
+
 `upcase` and `downcase` change the letters A to Z only, and `split` without a separator splits at Unicode's white space,
 as ReQL does.
 
@@ -37,6 +39,26 @@ def upcase(text: Any) -> str:
 @operation("downcase", 1)
 def downcase(text: Any) -> str:
     return string(text).translate(_LOWER)
+
+
+def _prepare_startswith(prefix: Any) -> Callable[[Any], Any]:
+    return lambda text: startswith(text, prefix)
+
+
+@operation("startswith", 2, never_fails=True, prepare=_prepare_startswith)
+def startswith(text: Any, prefix: Any) -> bool:
+    """Whether both are texts, and the first begins with the second."""
+    return isinstance(text, str) and isinstance(prefix, str) and text.startswith(prefix)
+
+
+def _prepare_endswith(suffix: Any) -> Callable[[Any], Any]:
+    return lambda text: endswith(text, suffix)
+
+
+@operation("endswith", 2, never_fails=True, prepare=_prepare_endswith)
+def endswith(text: Any, suffix: Any) -> bool:
+    """Whether both are texts, and the first ends with the second."""
+    return isinstance(text, str) and isinstance(suffix, str) and text.endswith(suffix)
 
 
 def _prepare_match(pattern: Any) -> Callable[[Any], Any]:

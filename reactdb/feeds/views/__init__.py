@@ -8,6 +8,7 @@ select          a table or a part of it, through filters and maps; one document;
 window          an ordered result, with or without a skip and a limit
 accumulators    count, sum, avg, min and max of values that are added and removed
 aggregate       a value computed from many, or for each group
+group_list      the list of groups of an aggregate, filtered, ordered and cut
 distinct        the different values of a result
 union           several views as one
 """

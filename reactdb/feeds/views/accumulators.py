@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from reactdb.documents.steps import number_of, sort_key_of
 from reactdb.feeds.pipeline import Boxed, invert, value_function
-from reactdb.query import Aggregate
+from reactdb.query import Aggregate, Aggregates
 from reactdb.values import codec
 from reactdb.values.totals import Total
 
@@ -128,8 +128,45 @@ class Extreme:
         return len(self._sort_keys)
 
 
+class Several:
+    """Several aggregates: a dict of their results, by name."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: dict[str, Accumulator]) -> None:
+        self._parts = parts
+
+    def add(self, box: Boxed) -> None:
+        """As `Accumulator.add`; the aggregates that the value can take part in have it then."""
+        failed: Exception | None = None
+        for part in self._parts.values():
+            try:
+                part.add(box)
+            except MemoryError:
+                raise
+            except Exception as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def remove(self, box: Boxed) -> None:
+        for part in self._parts.values():
+            part.remove(box)
+
+    @property
+    def result(self) -> Any:
+        return codec.freeze({name: part.result for name, part in self._parts.items()})
+
+    @property
+    def documents_held(self) -> int:
+        return sum(part.documents_held for part in self._parts.values())
+
+
 def accumulator_of(step: Aggregate) -> Callable[[], Accumulator]:
     """A function that makes an empty accumulator for the step."""
+    if isinstance(step, Aggregates):
+        makes = {name: accumulator_of(part) for name, part in step.parts}
+        return lambda: Several({name: make() for name, make in makes.items()})
     if step.kind == "count":
         return Count
     if step.kind in ("sum", "avg"):

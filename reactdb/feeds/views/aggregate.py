@@ -141,9 +141,12 @@ class GroupView(DerivedView):
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         if self._make is None:
             return self._label(self.below.result(snapshot))
-        rows = [(key, group.name, group.reported) for key, group in self._groups.items()]
-        rows.sort(key=itemgetter(0))
+        rows = sorted(self.groups(), key=itemgetter(0))
         return (Initial(value, group=[name], identity=_identity(key, name)) for key, name, value in rows)
+
+    def groups(self) -> Iterable[tuple[bytes, Any, Any]]:
+        """(key bytes, group, aggregate) of every group, in any order."""
+        return [(key, group.name, group.reported) for key, group in self._groups.items()]
 
     def _label(self, results: Iterable[Initial]) -> Iterable[Initial]:
         for initial in results:
@@ -155,6 +158,22 @@ class GroupView(DerivedView):
             return ()
         if self._make is None:
             return self._label_deltas(change, deltas)
+        touched = self._move_members(change, deltas)
+        return [step for key, group in touched.items() for step in self._report_group(change, key, group)]
+
+    def advance_groups(self, change: Change, reader: StateReader) -> dict[bytes, tuple[Any, Any] | None]:
+        """As `advance`, for a view of the list of groups: (group, aggregate) of each group that the change may concern, by its
+        key bytes; None for a group that is gone. A group whose aggregate is null is there."""
+        touched = self._move_members(change, self.below.advance(change, reader))
+        for key, group in touched.items():
+            self._report_group(change, key, group)
+        return {
+            key: (group.name, group.reported) if group.names.count > 0 else None
+            for key, group in touched.items()
+        }
+
+    def _move_members(self, change: Change, deltas: Sequence[AnyDelta]) -> dict[bytes, Members]:
+        """Move the values of the deltas between groups. Returns: the groups that they entered or left."""
         touched: dict[bytes, Members] = {}
         for delta in deltas:
             old_box, new_box = boxes(delta)
@@ -168,7 +187,7 @@ class GroupView(DerivedView):
             )
             if error is not None:
                 self._note(error, change, self._aggregate)
-        return [step for key, group in touched.items() for step in self._report_group(change, key, group)]
+        return touched
 
     def _find_or_add_group(
         self, box: Boxed | None, touched: dict[bytes, Members], change: Change, *, is_new: bool

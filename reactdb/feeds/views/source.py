@@ -197,7 +197,9 @@ class Source:
 
     def _has_index(self, snapshot: Snapshot) -> bool:
         table, index = snapshot.catalogue.by_id.get(self.table.id), self._access.index
-        if table is None or index is None:
+        if index is None:
+            return True
+        if table is None:
             return False
         known = table.indexes.get(index.name)
         return known is not None and known.id == index.id

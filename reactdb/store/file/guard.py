@@ -153,6 +153,12 @@ class FileGuard:
             return f"{self._wal_path} has the content of another write-ahead log"
         return ""
 
+    def has_foreign_reader(self) -> bool | None:
+        """Whether another process has a read of the write-ahead log open now; None where that cannot be known."""
+        if self._index is None or self._index.read_anew() is None:
+            return None
+        return self._index.has_foreign_reader()
+
     @property
     def has_lost_its_log(self) -> bool:
         """The file is the same, but its write-ahead log is not. SQLite does not check that at the close of the last

@@ -11,6 +11,7 @@ Rule of this file: it reads. Where the index cannot be read (elsewhere than on L
 
 from __future__ import annotations
 
+import os
 import struct
 from os import pread
 from typing import NamedTuple
@@ -26,6 +27,10 @@ QUICK = struct.Struct("=I12xI12x8s56xI")
 STATE_BYTES = QUICK.size
 VERSION = 3_007_000
 LOG_HEADER_BYTES = 32
+# Readers of the log each lock one of these five bytes of the index: UNIX_SHM_BASE is 120, and WAL_READ_LOCK(0) is 3.
+READ_LOCKS = (123, 5)
+# `struct flock` of Linux: type, whence, start, length, process.
+LOCK = struct.Struct("@hhqqi4x")
 FRAME_HEADER_BYTES = 24
 
 
@@ -78,6 +83,19 @@ class WalIndex:
         if not is_of(self.descriptor, self._path):
             self.descriptor = -1
         return self.read()
+
+    def has_foreign_reader(self) -> bool | None:
+        """Whether another process has a read of the log open now; None where that cannot be known. It asks the system who
+        has the locks, and takes none: the system names only processes other than this one."""
+        try:
+            # Imported here because not every system has it.
+            import fcntl
+
+            asked = LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, *READ_LOCKS, 0)
+            found = LOCK.unpack(fcntl.fcntl(self.descriptor, fcntl.F_GETLK, asked))
+        except (ImportError, OSError, struct.error):
+            return None
+        return bool(found[0] != fcntl.F_UNLCK)
 
     def _read(self) -> LogState | None:
         try:
