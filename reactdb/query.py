@@ -21,6 +21,8 @@ from reactdb.values.value import Value
 
 Bound = Literal["open", "closed"]
 
+SINGLE = "Expected type SEQUENCE but found SINGLE_SELECTION."
+
 # The table of a query over every table of the database: `db.changes()`. No table can have this name.
 ALL_TABLES = "*"
 
@@ -153,6 +155,26 @@ class Skip(Step):
         self.count = count
 
 
+class Nth(Step):
+    """The one element at a place, from 0; below zero it counts from the end. An element that is not there is an error."""
+
+    __slots__ = ("place",)
+    meaning = __slots__
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+
+class Sample(Step):
+    """`count` elements by chance, each at most once, in a chance order; all of them where there are fewer."""
+
+    __slots__ = ("count",)
+    meaning = __slots__
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+
 class Map(Step):
     """Each document becomes a value: of an expression, or of a callable on a document."""
 
@@ -246,7 +268,7 @@ class Query(Value):
         Raises:
             QueryError: It cannot follow the earlier steps. Reading and watching need not check that again.
         """
-        if self.steps:
+        if self.steps and not (self.is_nth and isinstance(step, (Filter, HasFields, Map))):
             self.check_is_sequence()
         if isinstance(step, Union):
             for query in (self, *step.others):
@@ -258,11 +280,23 @@ class Query(Value):
         return Query(self.table, (*self.steps, step))
 
     def check_is_sequence(self) -> None:
-        """Raises: QueryError: An aggregate has made one value of it."""
+        """Raises: QueryError: An aggregate, or `nth`, has made one value of it."""
         last = self.steps[-1] if self.steps else None
+        if self.is_nth:
+            raise QueryError(SINGLE)
         if isinstance(last, Aggregate):
             kind = "OBJECT" if last.kind in ("min", "max") else "NUMBER"
             raise QueryError(f"Cannot convert {kind} to SEQUENCE")
+
+    @property
+    def is_nth(self) -> bool:
+        """Whether its result is one element of a sequence, or of each group."""
+        return any(type(step) is Nth for step in self.steps)
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether its result is a list of groups."""
+        return any(isinstance(step, Group) for step in self.steps)
 
     @property
     def is_point(self) -> bool:
