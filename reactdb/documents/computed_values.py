@@ -30,18 +30,19 @@ class ComputedValues:
         """
         if not has_expression(document):
             return document
-        computed: dict[str, Any] = self._replace(document, 0)
+        computed: dict[str, Any] = self.compute_value(document, 0)
         return computed
 
-    def _replace(self, value: Any, depth: int) -> Any:
+    def compute_value(self, value: Any, depth: int) -> Any:
+        """The same for a value at a depth inside of its document."""
         if isinstance(value, Expression):
             return self._value_of(value)
         if depth > MOST_NESTED:
             raise QueryError("Nesting depth limit exceeded.")
         if isinstance(value, dict):
-            return {name: self._replace(one, depth + 1) for name, one in dict.items(value)}
+            return {name: self.compute_value(one, depth + 1) for name, one in dict.items(value)}
         if isinstance(value, (list, tuple)):
-            return [self._replace(one, depth + 1) for one in value]
+            return [self.compute_value(one, depth + 1) for one in value]
         return value
 
     def _value_of(self, expression: Expression) -> Any:
