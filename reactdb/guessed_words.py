@@ -225,16 +225,14 @@ EXPRESSION: Final[Words] = {
 
 MODULE: Final[Words] = {
     **several("remove delete drop_database", "write reactdb.delete_database(path)"),
-    **several(
-        "open create Client Connection DB Store load database connect_db", "write reactdb.connect(path)"
-    ),
+    **several("open create Client Connection DB Store load connect_db", "write reactdb.connect(path)"),
     **several("MongoClient pymongo", "write reactdb.mongodb(db)"),
     **several("TinyDB", "write reactdb.connect(path)"),
     **several("RethinkDB", "write reactdb.rethinkdb(db)"),
     **several("Document Model Field Schema", "a document is a dict"),
     **several("Query where F Q col field", 'write row["field"], with `from reactdb import row`'),
     **several(
-        "filter find insert query select execute",
+        "filter find insert select execute",
         'this is a method of a table: reactdb.connect(path)["todos"]',
     ),
     **several("now", "write reactdb.r.now()"),

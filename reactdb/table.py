@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Never, NoReturn
 
 from reactdb.async_functions import refuse_async
@@ -254,7 +255,7 @@ class Selection(FeedSource):
             InvalidOption: `index` is no name.
         """
         keys = flatten(keys)
-        for first, key in zip(keys, keys[1:], strict=False):
+        for first, key in pairwise(keys):
             check_no_direction(first, key)
         for key in keys:
             if isinstance(key, (list, tuple)) and len(key) == 2:

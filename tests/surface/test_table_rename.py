@@ -122,7 +122,7 @@ def test_the_past_cannot_be_renamed(named: Any) -> None:
 
 def test_a_table_that_is_kept_equal_to_a_selection_keeps_its_name(named: Any) -> None:
     with named.materialize(named["games"].count(), "counts"):
-        with pytest.raises(UsageError, match="kept equal to a selection by db.materialize"):
+        with pytest.raises(UsageError, match="kept equal to a selection by"):
             named.table_rename("counts", "totals")
 
         assert ["counts", "games"] == named.table_list()
