@@ -155,8 +155,12 @@ def __getattr__(name: str) -> Any:
         return import_module(f"reactdb.{name}")
     home = _HOME_OF.get(name)
     if home is None:
-        hint = f": it is reactdb.errors.{name}" if name in import_module("reactdb.errors").__all__ else ""
-        raise AttributeError(f"module 'reactdb' has no attribute {name!r}{hint}")
+        instead = f"it is reactdb.errors.{name}" if name in import_module("reactdb.errors").__all__ else None
+        if instead is None and not name.startswith("_"):
+            words = import_module("reactdb.guessed_words")
+            instead = words.MODULE.get(name) or words.nearest(name, __dir__())
+        hint = "" if instead is None else f": {instead}"
+        raise AttributeError(f"module 'reactdb' has no attribute {name!r}{hint}", name=name)
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from reactdb.blobs import Blobs
 from reactdb.call_stack import find_calling_line
@@ -24,6 +24,7 @@ from reactdb.errors import (
     IncompatibleSchema,
     InvalidOption,
     PastIsReadOnly,
+    ReactDBError,
     TableExists,
     TableNotFound,
     UsageError,
@@ -36,7 +37,7 @@ from reactdb.store import registry
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
 from reactdb.store.log import log_changes, read_low_water
-from reactdb.store.materialized_tables import drop_table
+from reactdb.store.materialized_tables import drop_table, rename_table
 from reactdb.store.retention import (
     AUTO,
     Retention,
@@ -53,6 +54,7 @@ from reactdb.store.user_version import read_user_version, set_user_version
 from reactdb.store.writer import Durability
 from reactdb.table import Selection, Table
 from reactdb.values import codec
+from reactdb.wrong_calls import explain_wrong_calls, explained
 
 if TYPE_CHECKING:
     from reactivex.abc import SchedulerBase
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
 MOST_ORIGIN = 256
 
 
+@explained
 def connect(
     path: str | os.PathLike[str],
     *,
@@ -200,6 +203,34 @@ class ReadableDatabase:
         """The table of this name. That it exists is looked at when it is used."""
         return Table(self._session, Query(check_name("Table", name)))
 
+    def __getitem__(self, name: str) -> Table:
+        """The same as `table(name)`."""
+        return self.table(name)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a table of this name."""
+        if not isinstance(name, str):
+            return False
+        with self._session.read() as snapshot:
+            return snapshot.table(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the tables, sorted."""
+        return iter(self.table_list())
+
+    def __setitem__(self, name: object, value: object) -> NoReturn:
+        raise UsageError('a table takes documents: write db["todos"].insert(documents)')
+
+    def __delitem__(self, name: object) -> NoReturn:
+        raise UsageError(f"write db.table_drop({format_value(name)})")
+
+    if not TYPE_CHECKING:
+        # Type checkers would take it for every attribute of any name.
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises: AttributeError, with the right name."""
+            raise missing_member(self, name)
+
     def table_list(self) -> list[str]:
         """The names of the tables, sorted."""
         return self._session.tables()
@@ -309,6 +340,34 @@ class Database(ReadableDatabase, FeedSource):
 
         self._session.transact(one, operation="table_drop")
         return {"tables_dropped": 1}
+
+    def table_rename(self, old: str, new: str) -> dict[str, int]:
+        """Give a table another name, with its documents, indexes and history, in one commit.
+
+        Feeds of the table continue. The new name is valid for the past too, in `log()`; `at(seq)` has the name of that
+        time. A durable consumer and a materialized view of the table name it in their selection, and so do programs:
+        they have to name the new one.
+
+        Returns:
+            `{"tables_renamed": 1}`.
+
+        Raises:
+            TableNotFound: There is no table `old`.
+            TableExists: There is a table `new`.
+            UsageError: `old` is kept equal to a selection by `materialize`, whose programs know it by its name.
+            InvalidName.
+        """
+        check_text("Table", old)
+        check_name("Table", new)
+
+        def one(transaction: WriteTransaction) -> None:
+            table = live_table(transaction, old)
+            if new in transaction.catalogue.live:
+                raise TableExists(new)
+            rename_table(transaction, table, new)
+
+        self._session.transact(one, operation="table_rename")
+        return {"tables_renamed": 1}
 
     # -----------------------------------------------------------------------------------------------------------
     # Transactions
@@ -827,8 +886,29 @@ class PastDatabase(ReadableDatabase):
     def __repr__(self) -> str:
         return f"<PastDatabase {self.path!r} as of seq {cast('PastSession', self._session).seq}>"
 
-    def __getattr__(self, name: str) -> Any:
-        # Only for names that this class does not have.
-        if not name.startswith("_") and hasattr(Database, name):
-            raise PastIsReadOnly(cast("PastSession", self._session).seq, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # Only for names that this class does not have.
+            if not name.startswith("_") and hasattr(Database, name):
+                raise PastIsReadOnly(cast("PastSession", self._session).seq, name)
+            raise missing_member(self, name)
+
+
+def missing_member(database: ReadableDatabase, name: str) -> AttributeError:
+    """The error for a name that a database does not have: it may be that of a table."""
+    from reactdb.guessed_words import missing_name
+
+    # A database in the middle of its creation, or a copy of one, has no session.
+    is_table = False
+    if not name.startswith("_") and "_session" in vars(database):
+        with suppress(ReactDBError):
+            is_table = name in database
+    if is_table:
+        return AttributeError(
+            f"a database has no `{name}`: for the table of this name write db[{name!r}]", name=name
+        )
+    return missing_name(database, "database", name, dir(type(database)))
+
+
+explain_wrong_calls(ReadableDatabase, Database, OpenTransaction)

@@ -28,6 +28,7 @@
     │   ├── MissingExtra          a package for serving HTTP is not installed (also a ModuleNotFoundError)
     │   └── QueryError            ReQL's logic error
     │       ├── MissingValue      ReQL's non-existence error: no such field, null where a value must be
+    │       ├── NotExactlyOne     `one()` found no document, or several (also a LookupError)
     │       ├── UnsupportedFeed   the result of this query cannot be kept up to date
     │       ├── NotAValue         a selection or a feed was compared, tested or measured (also a TypeError)
     │       ├── ResourceLimit     an array or a pattern beyond its bound
@@ -472,6 +473,16 @@ class QueryError(UsageError):
 
 class MissingValue(QueryError):
     """ReQL's non-existence error: no such field, or null where a value must be. `filter` turns it into its default."""
+
+
+class NotExactlyOne(QueryError, LookupError):
+    """`one()` found no document, or several. `count` is their number."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(
+            f"one() needs exactly one document and found {count or 'none'}: first() takes the first, or None"
+        )
+        self.count = count
 
 
 class UnsupportedFeed(QueryError):

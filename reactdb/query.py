@@ -21,6 +21,8 @@ from reactdb.values.value import Value
 
 Bound = Literal["open", "closed"]
 
+SINGLE = "Expected type SEQUENCE but found SINGLE_SELECTION."
+
 # The table of a query over every table of the database: `db.changes()`. No table can have this name.
 ALL_TABLES = "*"
 
@@ -145,6 +147,26 @@ class Limit(Step):
 
 class Skip(Step):
     """All but the first `count` documents."""
+
+    __slots__ = ("count",)
+    meaning = __slots__
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+
+class Nth(Step):
+    """The one element at a place, from 0; below zero it counts from the end. An element that is not there is an error."""
+
+    __slots__ = ("place",)
+    meaning = __slots__
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+
+class Sample(Step):
+    """`count` elements by chance, each at most once, in a chance order; all of them where there are fewer."""
 
     __slots__ = ("count",)
     meaning = __slots__
@@ -283,7 +305,7 @@ class Query(Value):
             is_of_table = isinstance(step, (Between, Union)) or getattr(step, "index", None) is not None
             if is_of_table:
                 raise QueryError("Expected type TABLE_SLICE but found SEQUENCE.")
-        elif self.steps:
+        elif self.steps and not (self.is_nth and isinstance(step, (Filter, HasFields, Map))):
             self.check_is_sequence()
         if isinstance(step, Union):
             for query in (self, *step.others):
@@ -311,8 +333,10 @@ class Query(Value):
         return Query(self.table, (*self.steps[:place], order, *self.steps[place:]))
 
     def check_is_sequence(self) -> None:
-        """Raises: QueryError: An aggregate has made one value of it."""
+        """Raises: QueryError: An aggregate, or `nth`, has made one value of it."""
         last = self.steps[-1] if self.steps else None
+        if self.is_nth:
+            raise QueryError(SINGLE)
         if isinstance(last, Aggregate):
             kind = "NUMBER" if last.kind in ("count", "sum", "avg") else "OBJECT"
             raise QueryError(f"Cannot convert {kind} to SEQUENCE")
@@ -343,6 +367,16 @@ class Query(Value):
                 return place
             is_grouped = is_grouped or isinstance(step, Group)
         return None
+
+    @property
+    def is_nth(self) -> bool:
+        """Whether its result is one element of a sequence, or of each group."""
+        return any(type(step) is Nth for step in self.steps)
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether its result is a list of groups."""
+        return any(isinstance(step, Group) for step in self.steps)
 
     @property
     def is_point(self) -> bool:

@@ -13,14 +13,18 @@ in `feeds`; the way to each of them is the session.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Never, NoReturn
 
 from reactdb.aggregates import field_or_expression, one_or_list, several
+from reactdb.async_functions import refuse_async
 from reactdb.change import Change
+from reactdb.conditions import as_predicates
 from reactdb.documents.access_path import access, find_table, with_indexed_values
 from reactdb.documents.hints import hints
+from reactdb.documents.read import run as read
 from reactdb.documents.write import (
     PLAIN_KEYS,
     OnConflict,
@@ -41,6 +45,7 @@ from reactdb.errors import (
     InvalidOption,
     MissingValue,
     NotAValue,
+    NotExactlyOne,
     QueryError,
     UsageError,
     format_value,
@@ -80,8 +85,10 @@ from reactdb.query import (
     HasFields,
     Limit,
     Map,
+    Nth,
     OrderBy,
     Query,
+    Sample,
     Skip,
     Step,
     Union,
@@ -90,13 +97,14 @@ from reactdb.session import Session, live_table
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.transaction import WriteTransaction
 from reactdb.values import codec, collation
+from reactdb.wrong_calls import explain_wrong_calls
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
     from reactdb.feeds.feed import Feed
 
-WRITABLE_STEPS = (Get, GetAll, Between, Filter, HasFields, OrderBy, Limit, Skip)
+WRITABLE_STEPS = (Get, GetAll, Between, Filter, HasFields, OrderBy, Limit, Skip, Nth, Sample)
 
 
 class Selection(FeedSource):
@@ -106,6 +114,9 @@ class Selection(FeedSource):
     """
 
     __slots__ = ("_query", "_session")
+
+    # One of `guessed_words.KINDS`.
+    _kind: ClassVar[str] = "selection"
 
     def __init__(self, session: Session, query: Query) -> None:
         self._session = session
@@ -160,6 +171,23 @@ class Selection(FeedSource):
             "a selection is a query and no result: look in the result of run(), as in `... in selection.run()`"
         )
 
+    def __setitem__(self, place: object, value: object) -> NoReturn:
+        raise UsageError(
+            "a selection is a query: write table.upsert(document), or table.get(key).update({...})"
+        )
+
+    def __delitem__(self, place: object) -> NoReturn:
+        raise UsageError("a selection is a query: write table.get(key).delete()")
+
+    if not TYPE_CHECKING:
+        # Type checkers would take it for every attribute of any name.
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises: AttributeError, with the right name."""
+            from reactdb.guessed_words import missing_name
+
+            raise missing_name(self, self._kind, name, dir(type(self)))
+
     # -----------------------------------------------------------------------------------------------------------
     # Selecting
 
@@ -196,19 +224,28 @@ class Selection(FeedSource):
         stop = collation.key_bytes(upper) + (b"\x00" if right_bound == "closed" else b"")
         return self._then(Between(lower, upper, index, left_bound, right_bound, start, stop))
 
-    def filter(self, predicate: Any, default: Any = False) -> Selection:
-        """Documents that pass.
+    def filter(self, *conditions: Any, default: Any = False, **fields: Any) -> Selection:
+        """Documents that pass all conditions: `filter(row["score"] > 10, team="red")`.
 
         Args:
-            predicate: An expression (`row["score"] > 10`), a dict of fields that must be equal, or any callable on a
-                document (which no index and no routing can help; `explain()` says so).
-            default: The result of the predicate for a document without a needed field: False or True, or `r.error()`
+            conditions: Each an expression (`row["score"] > 10`), a dict of fields that must be equal, or any callable on
+                a document (which no index and no routing can help; `explain()` says so).
+            default: The result of a condition for a document without a needed field: False or True, or `r.error()`
                 to raise MissingValue.
+            fields: Fields that must be equal, by name. For a field called `default`, use a dict.
+
+        Raises:
+            QueryError: No condition, or one that makes no sense for any document.
+            InvalidOption: An async function.
         """
-        return self._then(Filter(self._session.timed(as_predicate)(predicate, default)))
+        selection = self
+        for predicate in self._session.timed(as_predicates)(conditions, default, fields):
+            selection = selection._then(Filter(predicate))
+        return selection
 
     def has_fields(self, *fields: Any) -> Selection:
-        """Documents that have every one of the fields, and not null. A dict names fields inside of fields."""
+        """Documents that have every one of the fields, and not null. A dict names fields inside of fields; a list names
+        several."""
         return self._then(HasFields(as_predicate(row.has_fields(*fields))))
 
     def order_by(self, *keys: Any, index: Any = None) -> Selection:
@@ -216,8 +253,18 @@ class Selection(FeedSource):
 
         An index gives the order without sorting, also after filters. Documents without the field come first (with an
         index: not at all).
-        Without arguments: in order of the primary key.
+        Without arguments: in order of the primary key. A list names several keys.
+
+        Raises:
+            QueryError: A key is none; or it is the word of a direction: the reverse order is `desc("score")`.
+            InvalidOption: `index` is no name.
         """
+        keys = flatten(keys)
+        for first, key in pairwise(keys):
+            check_no_direction(first, key)
+        for key in keys:
+            if isinstance(key, (list, tuple)) and len(key) == 2:
+                check_no_direction(*key)
         descending = False
         if isinstance(index, str) and index.startswith("-"):
             raise InvalidOption(
@@ -244,6 +291,19 @@ class Selection(FeedSource):
         """All but the first `count` documents."""
         return self._then(Skip(check_count("SKIP", count)))
 
+    def nth(self, place: int) -> Selection:
+        """The one document at a place, from 0; below zero it counts from the end, and then every document is read.
+        `selection[place]` is the same.
+
+        Raises, when it is run:
+            MissingValue: There are not so many documents.
+        """
+        return self._then(Nth(check_place(place)))
+
+    def sample(self, count: int) -> Selection:
+        """`count` documents by chance, each at most once, other ones at each run. All of them are read for that."""
+        return self._then(Sample(check_count("SAMPLE", count)))
+
     def union(self, *others: Selection) -> Selection:
         """These documents, then those of the other selections, perhaps of other tables."""
         for other in others:
@@ -263,11 +323,12 @@ class Selection(FeedSource):
         return self._then(ConcatMap(as_function(function)))
 
     def pluck(self, *fields: Any) -> Selection:
-        """Only these fields. A dict picks fields inside of fields: `pluck("id", {"address": "city"})`."""
+        """Only these fields. A dict picks fields inside of fields: `pluck("id", {"address": "city"})`. A list names
+        several."""
         return self._then(Map(row.pluck(*fields), "pluck"))
 
     def without(self, *fields: Any) -> Selection:
-        """All but these fields."""
+        """All but these fields. A list names several."""
         return self._then(Map(row.without(*fields), "without"))
 
     def with_fields(self, *fields: Any) -> Selection:
@@ -278,15 +339,38 @@ class Selection(FeedSource):
         """Each document with the fields of others merged in; inside of fields too, unless `literal` says otherwise."""
         return self._then(Map(row.merge(*(as_function(other) for other in others)), "merge"))
 
-    def __getitem__(self, field: str) -> Selection:
-        """The value of one field, of the documents that have it."""
-        if not isinstance(field, str):
-            raise QueryError(
-                "a selection takes the name of a field in brackets; use skip() and limit() for positions"
-            )
-        if self._query.is_point:
-            return self._then(Map(row[field], "bracket"))
-        return self._then(HasFields(as_predicate(row.has_fields(field)))).map(row[field])
+    def __getitem__(self, place: str | int | slice) -> Selection:
+        """`[name]` the value of one field, of the documents that have it; `[number]` the document there, as `nth`;
+        `[start:stop]` a part, as `skip` and `limit`.
+
+        Raises:
+            QueryError: Something else, a step, or a part that is counted from the end.
+        """
+        if isinstance(place, str):
+            if self._query.is_point or self._query.is_nth:
+                return self._then(Map(row[place], "bracket"))
+            return self._then(HasFields(as_predicate(row.has_fields(place)))).map(row[place])
+        if isinstance(place, slice):
+            return self._part(place)
+        if isinstance(place, int) and not isinstance(place, bool):
+            return self.nth(place)
+        raise QueryError(
+            f"a selection takes the name of a field, a number or a part in brackets, not {format_value(place)}: "
+            'selection["score"], selection[0] or selection[3:5]'
+        )
+
+    def _part(self, place: slice) -> Selection:
+        if place.step is not None:
+            raise QueryError("a selection's part has no step: write [start:stop]")
+        start = 0 if place.start is None else place.start
+        for bound, side in ((start, "left"), (place.stop, "right")):
+            if isinstance(bound, int) and bound < 0:
+                raise QueryError(f"Cannot use a negative {side} index on a stream.")
+        part = self if start == 0 else self.skip(start)
+        if place.stop is None:
+            # A part of a value, such as of a count, is refused also where it is the whole.
+            return part if part is not self else self.skip(0)
+        return part.limit(max(0, check_count("SLICE", place.stop) - check_count("SLICE", start)))
 
     def distinct(self, *fields: Any, index: str | None = None) -> Selection:
         """The different documents, or the different values of a field (or expression), in order.
@@ -368,24 +452,75 @@ class Selection(FeedSource):
     # -----------------------------------------------------------------------------------------------------------
     # Reading and watching
 
-    def run(self) -> Any:
+    def run(self, *connection: Never) -> Any:
         """Read it: a document or None for `get`, a value for an aggregate, otherwise a list. You may change the
         result.
 
         Raises:
             TableNotFound, IndexNotFound, QueryError: The query cannot be executed.
+            UsageError: A connection was passed, as RethinkDB's drivers have it: a selection knows its database.
         """
+        if connection:
+            raise connection_error()
         session = self._session
         result = session.run(self._query)
         session.hints.look(self._query, session.read, found_nothing=not result)
         return result
+
+    def first(self) -> Any:
+        """Read the first document, or the first value; None if there is none.
+
+        Raises:
+            TableNotFound, IndexNotFound, QueryError: The query cannot be executed, or its result is one value already.
+        """
+        if self._is_single:
+            return self.run()
+        found = self.limit(1).run()
+        return found[0] if found else None
+
+    def one(self) -> Any:
+        """Read the only document.
+
+        Raises:
+            NotExactlyOne: There is none, or there are several; `count` says how many.
+            TableNotFound, IndexNotFound, QueryError: The query cannot be executed, or its result is one value already.
+        """
+        query = self._query
+        with self._session.read() as snapshot:
+            if self._is_single:
+                found = [one for one in (read(query, snapshot),) if one is not None]
+            else:
+                found = read(query.then(Limit(2)), snapshot)
+            count = len(found) if len(found) < 2 else sum(1 for _ in read(query, snapshot))
+        if count != 1:
+            raise NotExactlyOne(count)
+        return found[0]
+
+    def exists(self) -> bool:
+        """Whether there is any document, or any value. At most one document that passes is read.
+
+        Raises:
+            TableNotFound, IndexNotFound, QueryError: The query cannot be executed, or its result is one value already.
+        """
+        if not self._is_single:
+            return bool(self.limit(1).run())
+        try:
+            return self.run() is not None
+        except MissingValue:
+            # Of `nth`: there are not so many.
+            return False
+
+    @property
+    def _is_single(self) -> bool:
+        """Whether the result is one document, or None."""
+        return self._query.is_point or (self._query.is_nth and not self._query.is_grouped)
 
     def __iter__(self) -> Iterator[Any]:
         """The documents, of one state: a long loop does not see later writes."""
         result = self.run()
         if not isinstance(result, list):
             raise UsageError(
-                f"this selection is one {'document' if self._query.is_point else 'value'}, not a sequence: use run()"
+                f"this selection is one {'document' if self._is_single else 'value'}, not a sequence: use run()"
             )
         return iter(result)
 
@@ -532,6 +667,7 @@ class PointSelection(Selection):
 
     # Its key, and so it is found without a query.
     _selected: bytes
+    _kind = "document"
 
     def __init__(self, session: Session, table: str, key: Any, key_bytes: bytes) -> None:
         self._session = session
@@ -539,19 +675,23 @@ class PointSelection(Selection):
         self._key = key
         self._selected = key_bytes
 
-    def __getattr__(self, name: str) -> Any:
-        # Making a Query takes as long as this read itself: it is made when it is needed.
-        if name != "_query":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self._query = query = Query(self._table, (Get(self._key, self._selected),))
-        return query
+    if not TYPE_CHECKING:
 
-    def run(self) -> Any:
+        def __getattr__(self, name: str) -> Any:
+            # Making a Query takes as long as this read itself: it is made when it is needed.
+            if name != "_query":
+                return super().__getattr__(name)
+            self._query = query = Query(self._table, (Get(self._key, self._selected),))
+            return query
+
+    def run(self, *connection: Never) -> Any:
         """Read it: the document, or None. It is yours to change.
 
         Raises:
             TableNotFound.
         """
+        if connection:
+            raise connection_error()
         body = self._session.get(self._table, self._selected)
         return None if body is None else codec.decode(body)
 
@@ -608,6 +748,8 @@ class Table(Selection):
 
     __slots__ = ()
 
+    _kind = "table"
+
     @property
     def name(self) -> str:
         return self._query.table
@@ -650,7 +792,8 @@ class Table(Selection):
         """Add a document, or an iterable of them, at once and as one commit.
 
         Args:
-            documents: A dict, or dicts. A document without a primary key gets a UUID string that sorts by time.
+            documents: A dict, or dicts. A document without a primary key gets a UUID string that sorts by time. An
+                expression in it, such as `r.now()`, is computed when it is written; `now` is one moment for all documents.
             conflict: Where the key is taken: "error" raises, "replace" puts the new document in its place, "update" merges
                 it in, and a callable gets (key, old, new) and gives the document to store, or None to delete.
             durability, return_changes: As for `update`.
@@ -669,6 +812,8 @@ class Table(Selection):
             raise InvalidOption(
                 f'Conflict option `{format_word(conflict)}` unrecognized (options are "error", "replace" and "update").'
             )
+        if callable(conflict):
+            refuse_async(conflict, "conflict")
         given = [documents] if type(documents) is dict or isinstance(documents, Mapping) else documents
         if type(given) is not list and (isinstance(given, (str, bytes)) or not hasattr(given, "__iter__")):
             raise QueryError(f"insert takes a dict, or an iterable of dicts, not {type(documents).__name__}")
@@ -684,6 +829,44 @@ class Table(Selection):
             is_shareable=not callable(conflict),
             operation="insert",
         )
+
+    def insert_many(
+        self,
+        documents: Iterable[Any],
+        *,
+        conflict: OnConflict = "error",
+        durability: str | None = None,
+        return_changes: bool | str = False,
+    ) -> dict[str, Any]:
+        """Add several documents as one commit: `insert`, for readers who look for this name.
+
+        Args, returns and errors as for `insert`.
+
+        Raises:
+            QueryError: It is one document, and no list.
+        """
+        if isinstance(documents, Mapping):
+            raise QueryError("insert_many takes a list of documents: write insert(document) for one")
+        return self.insert(documents, conflict=conflict, durability=durability, return_changes=return_changes)
+
+    def upsert(
+        self,
+        documents: Any,
+        *,
+        durability: str | None = None,
+        return_changes: bool | str = False,
+    ) -> dict[str, Any]:
+        """Insert a document, or an iterable of them, or merge each into the document of the same key, as one commit.
+
+        It is `insert(documents, conflict="update")`: fields that the new document does not have stay.
+
+        Returns:
+            ReQL's counters: `inserted` new documents, `replaced` changed ones, `unchanged` ones that were equal already.
+
+        Raises:
+            InvalidDocument, InvalidKey: Nothing was written then.
+        """
+        return self.insert(documents, conflict="update", durability=durability, return_changes=return_changes)
 
     # -----------------------------------------------------------------------------------------------------------
     # Indexes
@@ -771,6 +954,9 @@ class Table(Selection):
         ]
 
 
+explain_wrong_calls(FeedSource, Selection, PointSelection, Table)
+
+
 def query_of(selection: Selection) -> Query:
     """A selection's query, as a value: for code above selections, such as durable consumers."""
     return selection._query
@@ -799,6 +985,39 @@ def comparison_error(sign: str) -> NotAValue:
     return NotAValue(
         f"a selection is a query and no result: compare the result of run(), as in `selection.run() {sign} ...`"
     )
+
+
+def connection_error() -> UsageError:
+    return UsageError(
+        "a selection knows its database, and run() takes no connection: write selection.run(); code that passes one "
+        "runs as it is with reactdb.rethinkdb(db)"
+    )
+
+
+def flatten(names: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments, with those of each list among them in its place."""
+    return tuple(name for one in names for name in (one if isinstance(one, (list, tuple)) else (one,)))
+
+
+def check_no_direction(first: Any, key: object) -> None:
+    """Raises: QueryError, for `order_by("score", "desc")`: it would sort by a field of that name."""
+    is_word = isinstance(key, str) and key.lower() in ("asc", "desc", "ascending", "descending")
+    if is_word or (isinstance(key, int) and key in (1, -1)):
+        is_down = key == -1 or (isinstance(key, str) and key.lower().startswith("desc"))
+        word = "desc" if is_down else "asc"
+        named = format_value(first) if isinstance(first, str) else "..."
+        other = f"; for a field of that name, row[{key!r}]" if is_word else ""
+        raise QueryError(
+            f"{format_value(key)} is no field to sort by: write order_by({word}({named})){other}"
+        )
+
+
+def check_place(place: object) -> int:
+    if isinstance(place, bool) or not isinstance(place, (int, float)):
+        raise QueryError(f"Expected type NUMBER but found {collation.type_name(place)}.")
+    if isinstance(place, float) and not place.is_integer():
+        raise QueryError(f"Number not an integer: {place}")
+    return max(-sys.maxsize, min(int(place), sys.maxsize - 1))
 
 
 def check_given(key: Any) -> None:

@@ -1,6 +1,8 @@
 """Documents: how queries read them and how writes change them. Each module may import those after it.
 
 write         what insert, update, replace and delete do to documents, inside one write transaction
+computed_values
+              the values of expressions in documents that are inserted
 read          the result of a query, from one snapshot
 hints         messages about parts of a query that its author probably did not mean
 access_path   by which index or range of keys a query reads

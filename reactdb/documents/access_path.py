@@ -41,6 +41,7 @@ from reactdb.query import (
     HasFields,
     Limit,
     Map,
+    Nth,
     OrderBy,
     Query,
     Skip,
@@ -254,6 +255,8 @@ class Access(Value):
                 skipped += step.count
             elif isinstance(step, Limit):
                 return min(skipped + step.count, maxsize), is_exact
+            elif isinstance(step, Nth):
+                return (None, False) if step.place < 0 else (min(skipped + step.place + 1, maxsize), is_exact)
             elif isinstance(step, (Filter, HasFields)):
                 is_exact = False
             elif not isinstance(step, Map) and not is_in_order(step):

@@ -15,11 +15,12 @@ from typing import Any
 from reactdb.budget import spend_per_element
 from reactdb.documents.access_path import access, find_table, is_in_order, with_indexed_values
 from reactdb.documents.aggregates import aggregate
-from reactdb.documents.steps import group_of, operator_of
+from reactdb.documents.steps import element_at, group_of, operator_of
 from reactdb.errors import QueryError
 from reactdb.expression import Constant, Expression
 from reactdb.expression.tree import walk
 from reactdb.query import (
+    SINGLE,
     Aggregate,
     Between,
     ConcatMap,
@@ -28,6 +29,7 @@ from reactdb.query import (
     Group,
     HasFields,
     Map,
+    Nth,
     Query,
     Step,
     Union,
@@ -73,7 +75,10 @@ def evaluate(query: Query, snapshot: Snapshot) -> Any:
     ):
         return snapshot.count(table)
     documents: Any = spend_per_element(path.documents(snapshot))
-    for step in path.rest:
+    for number, step in enumerate(path.rest):
+        if isinstance(step, Nth):
+            result = pick(step, documents, path.rest[number + 1 :])
+            return codec.thaw(result) if returns_constants(query) else result
         documents = apply(step, documents, snapshot)
     if path.aggregate is not None:
         return aggregate(path.aggregate, documents)
@@ -96,7 +101,9 @@ def returns_constants(query: Query) -> bool:
 def apply_to_groups(query: Query, steps: tuple[Step, ...], snapshot: Snapshot) -> Any:
     """The steps after an aggregate of groups, on the list of groups."""
     groups: Any = evaluate(query.without_steps_on_groups, snapshot)
-    for step in steps:
+    for number, step in enumerate(steps):
+        if isinstance(step, Nth):
+            return pick(step, groups, steps[number + 1 :])
         groups = aggregate(step, groups) if isinstance(step, Aggregate) else apply(step, groups, snapshot)
     if isinstance(steps[-1], Aggregate):
         return groups
@@ -118,13 +125,27 @@ def apply(step: Step, documents: Iterable[Any], snapshot: Snapshot) -> Any:
     return documents if is_in_order(step) else operator_of(step).over(documents)
 
 
+def pick(step: Nth, documents: Any, following: tuple[Step, ...]) -> Any:
+    """One element, with the steps after it; of groups, a list of `{"group", "reduction"}` with one element of each.
+
+    Raises:
+        MissingValue: There is no element at that place.
+    """
+    if isinstance(documents, dict):
+        return [
+            {"group": value, "reduction": pick(step, members, following)}
+            for value, members in documents.values()
+        ]
+    return apply_to_one(element_at(step.place, documents), following)
+
+
 def apply_to_one(document: Any, steps: tuple[Step, ...]) -> Any:
-    """The steps after `get(key)`: a filter turns a document into None, a map gives its value; None stays None."""
+    """The steps after `get(key)` or `nth`: a filter turns a document into None, a map gives its value; None stays None."""
     for step in steps:
         if document is None:
             return None
         if not isinstance(step, (Filter, HasFields, Map)):
-            raise QueryError("Expected type SEQUENCE but found SINGLE_SELECTION.")
+            raise QueryError(SINGLE)
         document = next(operator_of(step).over((document,)), None)
     return document
 

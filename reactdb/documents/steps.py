@@ -8,6 +8,7 @@
     Skip, Limit          Slice      only elements at some positions
     OrderBy              Sort       all elements, in order
     Distinct             Unique     each different value once, in order
+    Sample               Choose     some elements, by chance
 
 All code that executes steps takes the operators from this table, and so all of it agrees: `read` applies them to
 the documents of a snapshot, views to the documents before and after a change, feeds to the events after `changes()`,
@@ -18,7 +19,9 @@ Rule of this file: an operator knows elements and functions. It knows no file, n
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 from reactdb.errors import MissingValue, QueryError, UsageError
@@ -34,6 +37,7 @@ from reactdb.query import (
     Limit,
     Map,
     OrderBy,
+    Sample,
     Skip,
     Step,
 )
@@ -150,6 +154,24 @@ class Sort:
         return iter(sort_documents(elements, self._keys))
 
 
+class Choose:
+    """Some elements by chance, each at most once."""
+
+    __slots__ = ("_count",)
+
+    is_finished = False
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def over(self, elements: Iterable[Any]) -> Iterator[Any]:
+        # Imported here because it takes as long as a tenth of this library, and few programs sample.
+        import random
+
+        found = list(elements)
+        return iter(random.sample(found, min(self._count, len(found))))
+
+
 class Unique:
     """The different values of a function, in the collation's order. An element for which it returns `absent` has
     none."""
@@ -180,6 +202,7 @@ OPERATORS: dict[type[Step], Callable[[Any, Prepare], Operator]] = {
     Skip: lambda step, prepare: Slice(step.count, None),
     Limit: lambda step, prepare: Slice(0, step.count),
     OrderBy: lambda step, prepare: Sort(step.keys),
+    Sample: lambda step, prepare: Choose(step.count),
     Distinct: lambda step, prepare: Unique(value_or(absent, step.expression, prepare)),
 }
 
@@ -258,6 +281,22 @@ def elements_of(function: Function) -> Function:
         return value
 
     return elements
+
+
+def element_at(place: int, elements: Iterable[Any]) -> Any:
+    """The element at a place, from 0; below zero it counts from the end.
+
+    Raises:
+        MissingValue: There are not so many.
+    """
+    if place >= 0:
+        found = list(islice(elements, place, place + 1))
+    else:
+        end = deque(elements, maxlen=-place)
+        found = list(end) if len(end) == -place else []
+    if not found:
+        raise MissingValue(f"Index out of bounds: {place}")
+    return found[0]
 
 
 def group_of(step: Group, prepare: Prepare = compile_function) -> Function:

@@ -298,34 +298,47 @@ class Prepared:
 
 
 def prepare(documents: Iterable[Any], primary_key: str) -> Prepared:
-    """Encode documents, with their keys. A document without a key gets one.
+    """Encode documents, with their keys. A document without a key gets one. Expressions in them are computed.
 
     Raises:
-        InvalidDocument, InvalidKey: The first invalid document.
+        InvalidDocument, InvalidKey, QueryError: The first invalid document.
     """
     if type(documents) is list:
-        if len(documents) == 1 and type(documents[0]) is dict:
-            # A copy, because another thread may change the caller's document, and its bytes must agree with its key.
-            document = documents[0].copy()
-            key = document.get(primary_key)
-            if type(key) in PLAIN_KEYS:
-                body = codec.encode(document)
-                return Prepared(primary_key, [collation.primary_key_bytes(key)], [body])
-        else:
-            # The usual bulk: plain dicts that have their keys.
-            encoded = codec.encode_many(documents, primary_key)
-            if encoded is not None:
-                bodies, keys = encoded
-                if PLAIN_KEYS.issuperset(map(type, keys)):
-                    return Prepared(primary_key, collation.primary_keys_bytes(keys), bodies)
+        try:
+            if len(documents) == 1 and type(documents[0]) is dict:
+                # A copy, because another thread may change the caller's document, and its bytes must agree with its key.
+                document = documents[0].copy()
+                key = document.get(primary_key)
+                if type(key) in PLAIN_KEYS:
+                    body = codec.encode(document)
+                    return Prepared(primary_key, [collation.primary_key_bytes(key)], [body])
+            else:
+                # The usual bulk: plain dicts that have their keys.
+                encoded = codec.encode_many(documents, primary_key)
+                if encoded is not None:
+                    bodies, keys = encoded
+                    if PLAIN_KEYS.issuperset(map(type, keys)):
+                        return Prepared(primary_key, collation.primary_keys_bytes(keys), bodies)
+        except InvalidDocument:
+            # Below, document by document: the first mistake may be an expression, which is none.
+            pass
     prepared = Prepared(primary_key, [], [])
+    computed = None
     for document in documents:
         own = copy_to_dict(document)
         if primary_key not in own:
             key = new_key()
             prepared.generated.append(key)
             own = {primary_key: key, **own}
-        body = codec.encode(own)
+        try:
+            body = codec.encode(own)
+        except InvalidDocument:
+            # Imported here because few documents have expressions.
+            from reactdb.documents.computed_values import ComputedValues
+
+            computed = computed or ComputedValues()
+            own = computed.compute(own)
+            body = codec.encode(own)
         prepared.keys.append(key_within(own, body, primary_key))
         prepared.bodies.append(body)
     return prepared
@@ -453,6 +466,8 @@ def select_documents(write: Write, selected: Query | bytes) -> list[tuple[bytes,
         get = selected.steps[0]
         assert isinstance(get, Get)
         return [(get.key_bytes, result)]
+    if selected.is_nth:
+        result = [result] if isinstance(result, dict) else []
     # For an existing document, a dialect may have written a longer key than is accepted here.
     return [(collation.key_bytes(document[write.table.primary_key]), document) for document in result]
 

@@ -23,7 +23,8 @@ Read it in this order:
     predicate, update, order
                         the forms of filter, update and order_by
 
-Rule of this folder: it knows values, not tables. It imports `reactdb.values`, `errors` and `budget` only.
+Rule of this folder: it knows values, not tables. It imports `reactdb.values`, `errors`, `budget`,
+`async_functions` and `guessed_words` only.
 
 The names are imported at their first use, and the operations at the first look-up of one: a program that inserts and
 gets needs few of them.

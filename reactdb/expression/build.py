@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from reactdb.errors import InvalidDocument, QueryError, format_value
 from reactdb.expression.compile import value_function
@@ -108,6 +108,14 @@ class Expression:
             "an expression is neither true nor false before it meets a document: combine conditions with & | ~ "
             'instead of and, or, not, each in parentheses: (row["a"] > 1) & (row["b"] < 2)'
         )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises: AttributeError, with the right name."""
+            from reactdb.guessed_words import missing_name
+
+            raise missing_name(self, "expression", name, dir(type(self)))
 
     def __iter__(self) -> Iterator[NoReturn]:
         raise QueryError("an expression cannot be iterated: use its methods map, filter, concat_map")

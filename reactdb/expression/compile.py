@@ -42,11 +42,12 @@ COMPARISONS: Final = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", 
 FLIPPED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
-def with_fixed_now(node: Node) -> Node:
-    """The tree with `r.now()` replaced by this moment: it is one moment for a whole query."""
+def with_fixed_now(node: Node, moment: Constant | None = None) -> Node:
+    """The tree with `r.now()` replaced by a moment, or by this one: it is one moment for a whole query."""
     if "now" not in node.rare:
         return node
-    moment = Constant(OPERATIONS["now"].function())
+    if moment is None:
+        moment = Constant(OPERATIONS["now"].function())
     return replace_nodes(
         node, lambda inner: moment if isinstance(inner, Call) and inner.operation == "now" else None
     )

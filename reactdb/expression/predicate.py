@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from reactdb.async_functions import refuse_async, refuse_awaitable
 from reactdb.errors import QueryError
 from reactdb.expression.build import Expression, call_node, expr, has_expression, is_pattern
 from reactdb.expression.compile import truth_function, truth_once, with_fixed_now
@@ -80,7 +81,10 @@ class Predicate:
 
         def test(document: Document) -> bool:
             result = function(document)
-            if type(result) is bool or not has_expression(result):
+            if type(result) is bool:
+                return result
+            if not has_expression(result):
+                refuse_awaitable(result, "filter")
                 return bool(result)
             return truth_once(expr(result).node, default)(document)
 
@@ -128,6 +132,7 @@ def as_predicate(value: Any, default: Any = False) -> Predicate:
             "join conditions with &, each in parentheses"
         )
     if callable(value) and not isinstance(value, Expression):
+        refuse_async(value, "filter")
         return Predicate(None, value, _default(default))
     if not isinstance(value, (Expression, dict, bool)):
         raise QueryError(

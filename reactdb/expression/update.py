@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from reactdb.async_functions import refuse_async, refuse_awaitable
 from reactdb.errors import QueryError, format_value
 from reactdb.expression.build import Expression, expr, has_expression
 from reactdb.expression.checks import kind
@@ -114,6 +115,7 @@ def as_function(value: Any) -> Callable[[Document], Any]:
     if isinstance(value, Expression):
         return value
     if callable(value):
+        refuse_async(value, "map, concat_map, merge or replace")
         function: Callable[[Document], Any] = value
         return function
     return expr(value)
@@ -140,6 +142,7 @@ def compute_returned(value: Any, document: Any) -> Any:
     if type(value) is dict and _PLAIN.issuperset(map(type, value.values())):
         return value
     if not has_expression(value):
+        refuse_awaitable(value, "a query or a write")
         return value
     return value_once(expr(value).node)(document)
 
@@ -167,6 +170,7 @@ def check_patch(patch: Any, *, is_for_one: bool) -> Document | Callable[[Documen
         if not has_expression(patch):
             return patch
     if is_user_code(patch):
+        refuse_async(patch, "update")
         return as_patch(refuse_operators(patch), is_for_one=is_for_one)
     return as_patch(patch, is_for_one=is_for_one)
 
@@ -176,7 +180,9 @@ def refuse_operators(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def patch(document: Any) -> Any:
         given = function(document)
-        if isinstance(given, dict):
+        if not isinstance(given, dict):
+            refuse_awaitable(given, "update")
+        else:
             given = given.copy() if type(given) is dict else given
             check_no_operators(given)
         return given

@@ -39,8 +39,10 @@ from reactdb.query import (
     HasFields,
     Limit,
     Map,
+    Nth,
     OrderBy,
     Query,
+    Sample,
     Skip,
     Step,
     Union,
@@ -57,6 +59,8 @@ AFTER_LIMIT = (
 AFTER_CONCAT_MAP = "Cannot call `changes` after `concat_map`."
 SLICE_OF_UNION = "Cannot call `changes` on a slice of a union."
 NOT_DETERMINISTIC = "Cannot call `changes` after a non-deterministic function."
+OF_NTH = "Cannot call `changes` on the element at a place: watch order_by(...).skip(place).limit(1), whose list has it."
+OF_SAMPLE = "Cannot call `changes` on a sample, which chance chooses anew at each read."
 NOT_A_SEQUENCE = "Expected type SEQUENCE but found SINGLE_SELECTION."
 
 
@@ -289,6 +293,10 @@ class _Member:
                 raise UnsupportedFeed(EAGER)
             if step.keys:
                 self.steps.append(step)
+        elif isinstance(step, Nth):
+            raise UnsupportedFeed(OF_NTH)
+        elif isinstance(step, Sample):
+            raise UnsupportedFeed(OF_SAMPLE)
         elif isinstance(step, (GetAll, Between, Get)):
             raise QueryError("Expected type TABLE_SLICE but found SELECTION.")
         else:

@@ -19,8 +19,18 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+from reactdb.async_functions import refuse_async
 from reactdb.clock import in_force
-from reactdb.errors import InvalidOption, NotAValue, QueryError, ReactDBError, UsageError, format_value
+from reactdb.conditions import as_predicates
+from reactdb.errors import (
+    InvalidOption,
+    NotAValue,
+    OperatorNotFound,
+    QueryError,
+    ReactDBError,
+    UsageError,
+    format_value,
+)
 from reactdb.expression import as_function, as_predicate, row
 from reactdb.feeds import terms
 from reactdb.feeds.consumers import (
@@ -39,11 +49,15 @@ from reactdb.feeds.reader import FeedReader
 from reactdb.feeds.request import Request
 from reactdb.feeds.rx import DisposableBase, Observable, is_observable
 from reactdb.query import ConcatMap, Filter, HasFields, Limit, Map, Query, Skip, Step
+from reactdb.wrong_calls import explain_wrong_calls
 
 if TYPE_CHECKING:
     from reactivex import abc
 
 Event = Any
+
+
+ASYNC_ADVICE = "write `async for change in feed`, or a plain function that starts a task"
 
 
 class Feed(Stays, Observable[Event]):
@@ -102,6 +116,19 @@ class Feed(Stays, Observable[Event]):
     def __contains__(self, event: object) -> NoReturn:
         raise NotAValue(f"`in` would wait for the end of a feed: use its method filter. {terms.TERMINAL}")
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            try:
+                return super().__getattr__(name)
+            except OperatorNotFound:
+                raise
+            except AttributeError:
+                from reactdb.guessed_words import missing_name
+
+                missing = missing_name(self, "feed", name, dir(self))
+            raise missing
+
     # -----------------------------------------------------------------------------------------------------------
     # Listening
 
@@ -134,6 +161,9 @@ class Feed(Stays, Observable[Event]):
         for name, callback in (("on_error", on_error), ("on_completed", on_completed)):
             if callback is not None and not callable(callback):
                 raise InvalidOption(f"{name} is a callable or None, not {format_value(callback)}")
+        for one in (on_next, on_error, on_completed):
+            if one is not None:
+                refuse_async(one, "subscribe", ASYNC_ADVICE)
         consumer = PushConsumer(
             on_next,
             on_error,
@@ -208,10 +238,15 @@ class Feed(Stays, Observable[Event]):
     # -----------------------------------------------------------------------------------------------------------
     # ReQL after `changes()`
 
-    def filter(self, predicate: Any, default: Any = False) -> Feed:
-        """Events that pass: `feed.filter(row["new_val"]["score"] > row["old_val"]["score"])`."""
+    def filter(self, *conditions: Any, default: Any = False, **fields: Any) -> Feed:
+        """Events that pass all conditions, as for a selection:
+        `feed.filter(row["new_val"]["score"] > row["old_val"]["score"])`."""
+        feed = self
         with in_force(find_clock(self._flow)):
-            return self._then(Filter(as_predicate(predicate, default)))
+            predicates = as_predicates(conditions, default, fields)
+        for predicate in predicates:
+            feed = feed._then(Filter(predicate))
+        return feed
 
     def map(self, function: Any) -> Feed:
         """The value of an expression, or of a callable, for each event."""
@@ -325,6 +360,9 @@ class Feed(Stays, Observable[Event]):
         """Figures of its newest subscription: deltas that are `queued`, that were `dropped` and `delivered`, and the lag,
         in seqs and in seconds."""
         return stats(self._newest, find_clock(self._flow).time_ns() / 1e9)
+
+
+explain_wrong_calls(Feed)
 
 
 def in_batches(feed: Feed) -> Feed:

@@ -20,6 +20,7 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, overload
 
+from reactdb.async_functions import refuse_async
 from reactdb.errors import INTERRUPTS, FeedOverflow, ForkedDatabase, UsageError
 from reactdb.feeds.feed import Feed, in_batches
 from reactdb.feeds.rx import make_observable
@@ -215,6 +216,9 @@ class LiveList(Sequence[Document]):
         Returns:
             A function that ends the subscription.
         """
+        for one in (callback, before, on_error, on_completed):
+            if one is not None:
+                refuse_async(one, "subscribe", "write a plain function that starts a task")
         name, listener = object(), Listener(callback, before, on_error, on_completed)
         with self._lock:
             is_live = self._state == LIVE

@@ -96,7 +96,7 @@ def side_columns(options: Options, *, with_source: bool) -> list[spark.StructFie
 
 def infer(options: Options, pins: Sequence[Pin], *, with_source: bool) -> spark.StructType:
     """The schema of a read without a user's schema, inferred from a sample of each file."""
-    sample = Sample(options, pins)
+    sample = SchemaSample(options, pins)
     sides = side_columns(options, with_source=with_source)
     if options.is_changes and options.shape != "delta":
         fields = _of_changes(options, sample)
@@ -113,7 +113,7 @@ def infer(options: Options, pins: Sequence[Pin], *, with_source: bool) -> spark.
     return schema
 
 
-def _of_changes(options: Options, sample: Sample) -> list[spark.StructField]:
+def _of_changes(options: Options, sample: SchemaSample) -> list[spark.StructField]:
     fixed = CHANGE_COLUMNS[options.shape]
     images = IMAGES[options.shape]
     if options.document == "struct":
@@ -128,7 +128,7 @@ def _of_changes(options: Options, sample: Sample) -> list[spark.StructField]:
     ]
 
 
-def _in_one_piece(options: Options, sample: Sample) -> list[spark.StructField]:
+def _in_one_piece(options: Options, sample: SchemaSample) -> list[spark.StructField]:
     return [
         spark.StructField("key", sample.key_type()),
         spark.StructField("document", FORMS[options.document]),
@@ -155,7 +155,7 @@ def _check_names(options: Options, names: Sequence[str]) -> None:
             )
 
 
-class Sample:
+class SchemaSample:
     """Documents and keys from all files, up to `samplingSize` of each; fewer if there are many files."""
 
     def __init__(self, options: Options, pins: Sequence[Pin]) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from reactdb.change import HiddenTable
 from reactdb.errors import UsageError
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.file.sqlite import Connection
@@ -19,12 +20,16 @@ from reactdb.store.hooks import Derived, Draft, register_hook
 from reactdb.store.leases import CONSUMER, read_lease
 from reactdb.store.positions import read_positions, remove_position
 from reactdb.store.transaction import WriteTransaction
+from reactdb.values import codec, collation
 
 KEPT: Final = "reactdb.materialized"
 """The name of the hook in the catalogue."""
 
 MATERIALIZED: Final = "materialized"
 """A position of this kind names the selection of a kept table, and the seq of its state."""
+
+NOTES_BY_NAME: Final = (HiddenTable("rethinkdb", "table_hooks"), HiddenTable("rethinkdb", "table_settings"))
+"""The hidden tables of dialects in which the name of a table is the key. All others have its number, which stays."""
 
 # The keeper's argument for the hook.
 _KEEPER: Any = object()
@@ -71,6 +76,33 @@ def drop_table(transaction: WriteTransaction, table: TableInfo) -> None:
     transaction.drop_table(table)
     if table.hook == KEPT:
         forget_view(transaction, table.name)
+
+
+def rename_table(transaction: WriteTransaction, table: TableInfo, name: str) -> None:
+    """Rename an ordinary table for a user, with the notes that are kept under its name. The caller has checked that
+    `name` is free.
+
+    Raises:
+        UsageError: The table is kept.
+    """
+    if table.hook == KEPT:
+        raise UsageError(
+            f"table `{table.name}` is kept equal to a selection by db.materialize, which knows it by its name: materialize "
+            "into the new name, and drop this one"
+        )
+    old = table.name
+    transaction.rename_table(table, name)
+    for reference in NOTES_BY_NAME:
+        notes = transaction.catalogue.live.get(reference)
+        if notes is None:
+            continue
+        before, after = collation.key_bytes(old), collation.key_bytes(name)
+        # A note under the new name is of a table that is gone.
+        transaction.put(notes, after, None)
+        head = transaction.head(notes, before)
+        if head is not None:
+            transaction.put(notes, after, codec.encode({**codec.decode(head[1]), notes.primary_key: name}))
+            transaction.put(notes, before, None)
 
 
 def forget_view(transaction: WriteTransaction, name: str) -> None:
