@@ -128,8 +128,8 @@ def as_predicate(value: Any, default: Any = False) -> Predicate:
         return value
     if is_second_condition(default):
         raise QueryError(
-            "filter takes one condition, and then the result where a field is missing: "
-            "join conditions with &, each in parentheses"
+            "default is the result of a filter where a field is missing, and this is one more condition: "
+            "join conditions with &, each in parentheses; the filter of a selection takes several: filter(first, second)"
         )
     if callable(value) and not isinstance(value, Expression):
         refuse_async(value, "filter")

@@ -59,9 +59,9 @@ def test_the_default_may_be_an_error() -> None:
 
 @pytest.mark.parametrize("second", [row["b"] < 2, ~row["b"], {"b": 1}, lambda document: document["b"] == 1])
 def test_a_second_condition_is_not_taken_for_the_default(second: object) -> None:
-    with pytest.raises(QueryError, match="filter takes one condition"):
+    with pytest.raises(QueryError, match="default is the result of a filter"):
         as_predicate(row["a"] > 5, second)
-    with pytest.raises(QueryError, match="filter takes one condition"):
+    with pytest.raises(QueryError, match="default is the result of a filter"):
         as_predicate(lambda document: True, second)
 
 

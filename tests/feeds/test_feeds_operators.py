@@ -300,7 +300,9 @@ def test_an_operator_that_is_called_as_a_method_is_refused_with_the_pipe_to_writ
 
 
 def test_a_name_that_neither_vocabulary_has_is_an_ordinary_mistake(games):
-    with pytest.raises(AttributeError, match="'Feed' object has no attribute 'subscirbe'") as caught:
+    with pytest.raises(
+        AttributeError, match="a feed has no `subscirbe`: the nearest is `subscribe`"
+    ) as caught:
         games.changes().subscirbe(print)
 
     assert not isinstance(caught.value, reactdb.UsageError)

@@ -38,7 +38,7 @@ def test_changes_has_the_options_that_are_checked_for_a_selection_and_for_a_data
 
 def test_an_option_that_is_not_there_is_refused_at_once(db, games):
     for source in (games, db):
-        with pytest.raises(TypeError, match="unexpected keyword argument 'sqash'"):
+        with pytest.raises(TypeError, match="no option `sqash`: the nearest is `squash`"):
             source.changes(sqash=True)
 
 

@@ -94,8 +94,7 @@ class CatalogueLaws(LawMachine):
         self.heard.append((event["seq"], event.get("kind")))
 
     def rename(self, old: str, new: str) -> None:
-        info = session_of(self.db).info(old)
-        session_of(self.db).transact(lambda transaction: transaction.rename_table(info, new))
+        self.db.table_rename(old, new)
 
     def step(self, what: str, name: str, other: str, index: str, key: int) -> None:
         """One change, where it can be made; nothing else."""

@@ -77,6 +77,7 @@ STEPS: list[Step] = [
     takes_nothing,
     lambda s, row: s.limit(2),
     lambda s, row: s.skip(1),
+    lambda s, row: s[1:3],
 ]
 
 
