@@ -561,7 +561,7 @@ def _wait_for_no_subscription(stage: Stage) -> None:
 NO_MAKERS: dict[str, str] = {
     "ReadableDatabase": "path seq table_list token",
     "Database": "compact hold is_closed set_retention stats subscriptions",
-    "Selection": "avg between concat_map count distinct filter group has_fields limit map max merge min order_by pluck "
+    "Selection": "aggregate avg between concat_map count distinct filter group has_fields limit map max merge min order_by pluck "
     "skip sum union with_fields without",
     "PointSelection": "attachment run",
     "Table": "index_list name primary_key",
