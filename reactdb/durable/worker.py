@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reactdb import holders
 from reactdb.change import Change
-from reactdb.clock import SYSTEM, Clock, PendingCall
+from reactdb.clock import SYSTEM, Clock, PendingCall, is_frozen
 from reactdb.durable.dead_letters import event_of_log, store_dead_letters
 from reactdb.durable.partitions import Backlog, PartitionReader
 from reactdb.errors import (
@@ -332,7 +332,7 @@ class Held:
 
 
 async def wait_for_bell(bell: AsyncCursor, wait_s: float, clock: ConsumerClock) -> None:
-    """Wait for a commit, at most so many seconds of a virtual clock.
+    """Wait for a commit, at most so many seconds of the clock, and not of the event loop's.
 
     Raises:
         TimeoutError: There was none. Also every error of the feed.
@@ -500,7 +500,7 @@ class Batches:
                 if batch is not None:
                     return batch
                 try:
-                    if self._clock.is_virtual:
+                    if self._clock.is_virtual or is_frozen():
                         await wait_for_bell(bell, self.wait_s, self._clock)
                     else:
                         await wait_for(bell.__anext__(), self.wait_s)

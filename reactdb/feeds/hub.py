@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from reactdb.change import Commit
-from reactdb.clock import SYSTEM, with_clock
+from reactdb.clock import SYSTEM, in_force
 from reactdb.errors import ReactDBError, UsageError
 from reactdb.feeds.bootstrap import Bootstrap, Bootstrapped, find_abort_reason
 from reactdb.feeds.compiler import Plan
@@ -69,9 +69,6 @@ class FeedHub:
         self._lock = engine.publisher.lock
         self.live = LiveViews(StateAt(engine), self.log_when_unlocked)
         self.open_views = self.live.nodes
-        # `r.now()` in a mapping is of the database's clock.
-        clock = engine.clock
-        self._dispatch = self.live.dispatch if clock is SYSTEM else with_clock(clock, self.live.dispatch)
         self.ready = self.live.dispatcher.ready
         self._forgotten: deque[Subscription] = deque()
         # Commits with decoded documents, until their delivery.
@@ -93,7 +90,13 @@ class FeedHub:
         try:
             if commit.changes and commit.changes[0].new is not None:
                 self._in_hand.append(commit)
-            self._dispatch(commit)
+            clock = self.engine.clock
+            if clock is SYSTEM:
+                self.live.dispatch(commit)
+            else:
+                # `r.now()` in a mapping is of the database's clock.
+                with in_force(clock):
+                    self.live.dispatch(commit)
         finally:
             self._is_busy = False
             if self._forgotten:

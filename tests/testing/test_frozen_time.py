@@ -75,6 +75,16 @@ def test_a_worker_gets_its_partial_batch(db, notes, frozen):
             assert 1 == len(next(batches))
 
 
+def test_a_coroutine_gets_the_partial_batch_of_a_worker(db, notes, frozen):
+    async def main() -> int:
+        with db.consumer("mail", notes, since=0).batches(max_wait_s=0.01) as batches:
+            return len(await anext(batches))
+
+    with frozen():
+        notes.insert({"id": 1})
+        assert 1 == asyncio.run(main())
+
+
 def test_a_writer_that_waits_for_a_lock_gives_up(tmp_path, frozen):
     with frozen():
         path = tmp_path / "a.db"
