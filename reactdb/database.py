@@ -185,9 +185,27 @@ class ReadableDatabase:
         """The file's absolute path, or ":memory:"."""
         return self._session.engine.path
 
-    def table(self, name: str) -> Table:
-        """The table of this name. That it exists is looked at when it is used."""
-        return Table(self._session, Query(check_name("Table", name)))
+    def table(self, name: str, *, type: Any = None, on_invalid: str = "raise") -> Table:
+        """The table of this name. That it exists is looked at when it is used.
+
+        Args:
+            type: The type of the documents: a TypedDict, a dataclass, an attrs class, a `msgspec.Struct` or a pydantic model.
+                Inserts take its objects, and dicts, and check them; reads and feeds return objects of it. None: plain
+                dicts.
+            on_invalid: What a read does with a stored document that does not fit the type: "raise" raises TypeMismatch, "skip"
+                leaves it out. Feeds always pass over such documents, and count and log them.
+
+        Raises:
+            InvalidOption: `type` is something else.
+            MissingExtra: All but pydantic's types need msgspec, the extra `typed`.
+        """
+        query = Query(check_name("Table", name))
+        if type is None and on_invalid == "raise":
+            return Table(self._session, query)
+        # Imported here because most programs have plain dicts.
+        from reactdb.typed_table import typed_table
+
+        return typed_table(self._session, query, type, on_invalid)
 
     def table_list(self) -> list[str]:
         """The names of the tables, sorted."""

@@ -22,7 +22,9 @@ from reactdb.documents.access_path import access, find_table
 from reactdb.documents.hints import hints
 from reactdb.documents.write import (
     PLAIN_KEYS,
+    RAISE,
     Conflict,
+    Policy,
     Write,
     check_return_changes,
     delete,
@@ -102,6 +104,9 @@ class Selection(FeedSource):
     """
 
     __slots__ = ("_query", "_session")
+
+    # The rules for the documents that are written.
+    _policy: Policy = RAISE
 
     def __init__(self, session: Session, query: Query) -> None:
         self._session = session
@@ -435,6 +440,7 @@ class Selection(FeedSource):
         return self._session.write(
             query.table,
             work,
+            self._policy,
             return_changes=return_changes,
             durability=durability,
             is_shareable=query.is_point and not runs_user_code,
@@ -485,6 +491,7 @@ class PointSelection(Selection):
         return self._session.write(
             self._table,
             work,
+            self._policy,
             return_changes=return_changes,
             durability=durability,
             is_shareable=not runs_user_code,
@@ -596,6 +603,7 @@ class Table(Selection):
         return self._session.write(
             name,
             partial(insert, documents=prepared, conflict=conflict),
+            self._policy,
             return_changes=return_changes,
             durability=durability,
             is_shareable=not callable(conflict),

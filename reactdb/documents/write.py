@@ -62,9 +62,11 @@ class Policy:
         is_same: Whether an encoded document equals the stored document, so that nothing is logged.
             `codec.same_in_order` also compares the order of fields, and so logs a document if only the order has
             changed.
+        checks_documents: `encode` looks at the whole document, also where a patch has plain fields only.
     """
 
     counts_errors = False
+    checks_documents = False
     is_same: Callable[[bytes, bytes], bool] = staticmethod(codec.same_bytes)
 
     def encode(self, table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:
@@ -481,7 +483,7 @@ def merge_into(write: Write, key: bytes, old: Stored, patch: Patch, runs_user_co
         given = write.call(patch, codec.decode(body))
     else:
         given = patch(document)
-    if codec.is_flat(given) and write.table.primary_key not in given:
+    if codec.is_flat(given) and write.table.primary_key not in given and not write.policy.checks_documents:
         # Plain fields are the commonest patch, and the rest of the old document needs no check.
         new = {**document, **given}
         documents = None if shared is None else (shared, codec.FrozenDict(new))

@@ -63,15 +63,22 @@ class Feed(Stays, Observable[Event]):
         self._scheduler = scheduler
         self._newest: BaseConsumer | None = None
 
-    @classmethod
-    def _of(cls, flow: Flow, scheduler: Any) -> Feed:
-        feed = cls.__new__(cls)
-        Observable.__init__(feed)
-        feed._begin(flow, scheduler)
+    def _of(self, flow: Flow, scheduler: Any) -> Feed:
+        feed = type(self).__new__(type(self))
+        feed._prepare(flow, scheduler)
         return feed
+
+    def _prepare(self, flow: Flow, scheduler: Any) -> None:
+        Observable.__init__(self)
+        self._begin(flow, scheduler)
 
     def _then(self, term: Step) -> Feed:
         return self._of(self._flow.then(term), self._scheduler)
+
+    @property
+    def _delivered(self) -> Flow:
+        """The flow whose events subscribers get."""
+        return self._flow
 
     # -----------------------------------------------------------------------------------------------------------
     # A feed is one object, and true, as every Observable is; it has no length
@@ -144,7 +151,7 @@ class Feed(Stays, Observable[Event]):
         return Handle(consumer)
 
     def _open(self, consumer: BaseConsumer) -> None:
-        consumer.open(self._flow)
+        consumer.open(self._delivered)
         self._newest = consumer
 
     def _deliver_opening(self, consumer: PushConsumer) -> None:
@@ -170,7 +177,7 @@ class Feed(Stays, Observable[Event]):
         Args:
             on_ready: Called without arguments when there is something to poll: see `FeedReader.on_ready`.
         """
-        return FeedReader(self._flow, on_ready, time.monotonic)
+        return FeedReader(self._delivered, on_ready, time.monotonic)
 
     def __iter__(self) -> Iterator[Event]:
         return self.cursor()

@@ -1,0 +1,105 @@
+"""TypedFeed: the feed of a table with a type. Its events have objects of the type in `old_val` and `new_val`.
+
+The view of the feed passes over documents that do not fit the type (`reactdb/typed_table.py` adds a step that checks them), so
+that the offsets of a list are right. Only the feed of one key can still meet such a document: there it counts as missing.
+
+ReQL's terms after `changes()` work on plain documents: events become objects on their way out, as the last term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from reactdb.feeds.consumers import Flow
+from reactdb.feeds.feed import Feed
+from reactdb.logs import logger
+from reactdb.query import ConcatMap, Filter, HasFields, Limit, Skip, Step
+
+KEEP_EVENTS = (Filter, HasFields, Limit, Skip)
+"""Terms whose results are events."""
+
+
+class Reader(Protocol):
+    """What makes objects of documents."""
+
+    def read_or_error(self, document: dict[str, Any]) -> Any: ...
+
+
+class TypedFeed(Feed):
+    """See the head of this file."""
+
+    _reader: Reader
+
+    @classmethod
+    def of_feed(cls, feed: Feed, reader: Reader) -> TypedFeed:
+        """The feed with objects in its events."""
+        typed = cls.__new__(cls)
+        typed._reader = reader
+        Feed._prepare(typed, feed._flow, feed._scheduler)
+        return typed
+
+    def _of(self, flow: Flow, scheduler: Any) -> Feed:
+        feed = super()._of(flow, scheduler)
+        assert isinstance(feed, TypedFeed)
+        feed._reader = self._reader
+        return feed
+
+    def _then(self, term: Step) -> Feed:
+        flow = self._flow.then(term)
+        return self._of(flow, self._scheduler) if isinstance(term, KEEP_EVENTS) else plain(flow, self._scheduler)
+
+    def union(self, *others: Feed) -> Feed:
+        united = plain(self._flow, self._scheduler).union(*others)
+        is_typed = all(isinstance(other, TypedFeed) and other._reader is self._reader for other in others)
+        return self._of(united._flow, self._scheduler) if is_typed else united
+
+    @property
+    def _delivered(self) -> Flow:
+        return self._flow.then(ConcatMap(Conversion(self._reader)))
+
+
+def plain(flow: Flow, scheduler: Any) -> Feed:
+    feed = Feed.__new__(Feed)
+    feed._prepare(flow, scheduler)
+    return feed
+
+
+class Conversion:
+    """The last term for one subscriber: the items to deliver for each item."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._is_logged = False
+
+    def __call__(self, item: Any) -> Iterable[Any]:
+        if type(item) is list:
+            events = [event for one in item for event in self._convert(one)]
+            return (events,) if events else ()
+        return self._convert(item)
+
+    def _convert(self, event: Any) -> Iterable[Any]:
+        if type(event) is not dict:
+            return (event,)
+        converted, misfits, values = dict(event), 0, 0
+        for name in ("old_val", "new_val"):
+            document = event.get(name)
+            if isinstance(document, dict):
+                value = self._reader.read_or_error(document)
+                if isinstance(value, Exception):
+                    misfits += 1
+                    value = None
+                    self._log(document)
+                values += value is not None
+                converted[name] = value
+        # Nothing was there, and nothing is.
+        is_empty = misfits and not values and "old_val" in event
+        return () if is_empty else (converted,)
+
+    def _log(self, document: dict[str, Any]) -> None:
+        if not self._is_logged:
+            self._is_logged = True
+            logger.warning(
+                "a feed passes over documents that do not fit the type of its table; the first is %s",
+                self._reader.read_or_error(document),
+            )
