@@ -42,10 +42,12 @@ if TYPE_CHECKING:
         ReactDBError,
         TableNotFound,
         TransactionOwned,
+        TypeMismatch,
         UnsupportedFeed,
         UsageError,
     )
     from reactdb.expression import Expression, asc, branch, desc, literal, r, row
+    from reactdb.feeds.events import ChangeEvent
     from reactdb.feeds.feed import Cursor, Feed
     from reactdb.feeds.livelist import LiveList
     from reactdb.feeds.reader import FeedReader
@@ -78,10 +80,12 @@ _HOMES = {
         "ReactDBError",
         "TableNotFound",
         "TransactionOwned",
+        "TypeMismatch",
         "UnsupportedFeed",
         "UsageError",
     ),
     "reactdb.expression": ("Expression", "asc", "branch", "desc", "literal", "r", "row"),
+    "reactdb.feeds.events": ("ChangeEvent",),
     "reactdb.feeds.feed": ("Cursor", "Feed"),
     "reactdb.feeds.livelist": ("LiveList",),
     "reactdb.feeds.reader": ("FeedReader",),
@@ -93,6 +97,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "Blob",
     "Change",
+    "ChangeEvent",
     "Commit",
     "CorruptDatabase",
     "Cursor",
@@ -119,6 +124,7 @@ __all__ = [
     "Table",
     "TableNotFound",
     "TransactionOwned",
+    "TypeMismatch",
     "UnsupportedFeed",
     "UsageError",
     "aidbox",

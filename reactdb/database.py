@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from reactdb.blobs import Blobs
 from reactdb.call_stack import find_calling_line
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from reactdb.feeds.hub import FeedHub
 
 MOST_ORIGIN = 256
+
+Typed = TypeVar("Typed")
 
 
 def connect(
@@ -185,7 +187,16 @@ class ReadableDatabase:
         """The file's absolute path, or ":memory:"."""
         return self._session.engine.path
 
-    def table(self, name: str, *, type: Any = None, on_invalid: str = "raise") -> Table:
+    @overload
+    def table(self, name: str) -> Table: ...
+
+    @overload
+    def table(self, name: str, *, type: type[Typed], on_invalid: str = "raise") -> Table[Typed]: ...
+
+    @overload
+    def table(self, name: str, *, type: Any, on_invalid: str = "raise") -> Table[Any]: ...
+
+    def table(self, name: str, *, type: Any = None, on_invalid: str = "raise") -> Table[Any]:
         """The table of this name. That it exists is looked at when it is used.
 
         Args:
@@ -255,7 +266,7 @@ class ReadableDatabase:
         return log_changes(self._session.engine, self._session.read, since, until, info)
 
 
-class Database(ReadableDatabase, FeedSource):
+class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
     """An open database. See `connect`.
 
     Thread safety: any method from any thread. A transaction belongs to the thread, the asyncio task and the greenlet that began

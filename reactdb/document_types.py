@@ -364,10 +364,8 @@ _STORED_AS_THEY_ARE: Final = frozenset({"UUID", "Decimal"})
 def _is_spelling(problem: Mapping[str, Any]) -> bool:
     """Whether a problem of the strict check is only that documents have no such type: their lists are a model's sets."""
     return (
-        problem["type"] in _SPELLINGS
-        and problem.get("ctx", {}).get("class") not in _STORED_AS_THEY_ARE
-        or problem["type"].startswith("url")
-    )
+        problem["type"] in _SPELLINGS and problem.get("ctx", {}).get("class") not in _STORED_AS_THEY_ARE
+    ) or problem["type"].startswith("url")
 
 
 _PYDANTIC_KINDS: Final = {

@@ -143,8 +143,8 @@ class InvalidDocument(UsageError, ValueError):
 
 
 class TypeMismatch(InvalidDocument):
-    """A document does not fit the type of its table, as `db.table(name, type=...)` was called: a document that is to be stored, or
-    one that is stored already.
+    """A document does not fit the type that was given to `db.table(name, type=...)`: a document that is to be stored, or one that
+    is stored already.
 
     Attributes:
         table: The name of the table.
@@ -159,7 +159,9 @@ class TypeMismatch(InvalidDocument):
         self.key = key
         stored = "" if key is None else f"/{key:.100}" if type(key) is str else f"/{format_value(key)}"
         # As JSONPath writes it.
-        place = "$" + "".join(f"[{step}]" if isinstance(step, int) or step == "..." else f".{step}" for step in path)
+        place = "$" + "".join(
+            f"[{step}]" if isinstance(step, int) or step == "..." else f".{step}" for step in path
+        )
         self.args = (f"{table}{stored}: {place}: {reason}",)
 
 

@@ -87,6 +87,7 @@ from reactdb.query import (
 from reactdb.session import Session, live_table
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.transaction import WriteTransaction
+from reactdb.type_variables import Document, Generic, Result
 from reactdb.values import codec, collation
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ if TYPE_CHECKING:
 WRITABLE_STEPS = (Get, GetAll, Between, Filter, HasFields, OrderBy, Limit, Skip)
 
 
-class Selection(FeedSource):
+class Selection(FeedSource[Document], Generic[Document, Result]):
     """A query over one table. Lazy: every method returns another selection; `run`, iteration and `changes` use it.
 
     Thread safety: a value; any thread may use it.
@@ -121,7 +122,7 @@ class Selection(FeedSource):
         """The target of a write, in the form for `documents.write`."""
         return self._query
 
-    def _then(self, step: Step) -> Selection:
+    def _then(self, step: Step) -> Selection[Any, Any]:
         return Selection(self._session, self._query.then(step))
 
     # -----------------------------------------------------------------------------------------------------------
@@ -172,7 +173,7 @@ class Selection(FeedSource):
         index: str | None = None,
         left_bound: Bound = "closed",
         right_bound: Bound = "open",
-    ) -> Selection:
+    ) -> Selection[Document]:
         """Documents with lower <= key < upper, of the primary key or of an index. `minval` and `maxval` mean no bound.
 
         A bound may be a list, for a compound index, with `minval` and `maxval` inside it.
@@ -197,7 +198,7 @@ class Selection(FeedSource):
         stop = collation.key_bytes(upper) + (b"\x00" if right_bound == "closed" else b"")
         return self._then(Between(lower, upper, index, left_bound, right_bound, start, stop))
 
-    def filter(self, predicate: Any, default: Any = False) -> Selection:
+    def filter(self, predicate: Any, default: Any = False) -> Selection[Document]:
         """Documents that pass.
 
         Args:
@@ -208,11 +209,11 @@ class Selection(FeedSource):
         """
         return self._then(Filter(as_predicate(predicate, default)))
 
-    def has_fields(self, *fields: Any) -> Selection:
+    def has_fields(self, *fields: Any) -> Selection[Document]:
         """Documents that have every one of the fields, and not null. A dict names fields inside of fields."""
         return self._then(HasFields(as_predicate(row.has_fields(*fields))))
 
-    def order_by(self, *keys: Any, index: Any = None) -> Selection:
+    def order_by(self, *keys: Any, index: Any = None) -> Selection[Document]:
         """In order of an index, then of keys: field names, expressions, or these in `asc(...)` or `desc(...)`.
 
         An index gives the order without sorting. Documents without the field come first (with an index: not at all).
@@ -233,15 +234,15 @@ class Selection(FeedSource):
             )
         return self._then(OrderBy(tuple(as_order_key(key) for key in keys), index, descending))
 
-    def limit(self, count: int) -> Selection:
+    def limit(self, count: int) -> Selection[Document]:
         """The first `count` documents."""
         return self._then(Limit(check_count("LIMIT", count)))
 
-    def skip(self, count: int) -> Selection:
+    def skip(self, count: int) -> Selection[Document]:
         """All but the first `count` documents."""
         return self._then(Skip(check_count("SKIP", count)))
 
-    def union(self, *others: Selection) -> Selection:
+    def union(self, *others: Selection[Any, Any]) -> Selection[Any]:
         """These documents, then those of the other selections, perhaps of other tables."""
         for other in others:
             if not isinstance(other, Selection) or other._session is not self._session:
@@ -251,11 +252,11 @@ class Selection(FeedSource):
     # -----------------------------------------------------------------------------------------------------------
     # Transforming
 
-    def map(self, function: Any) -> Selection:
+    def map(self, function: Any) -> Selection[Any]:
         """The value of an expression (or of a callable on a document) for each document."""
         return self._then(Map(as_function(function)))
 
-    def concat_map(self, function: Any) -> Selection:
+    def concat_map(self, function: Any) -> Selection[Any]:
         """The elements of the list that the function returns for each document, one after the other."""
         return self._then(ConcatMap(as_function(function)))
 
@@ -271,11 +272,11 @@ class Selection(FeedSource):
         """`has_fields` and `pluck` combined."""
         return self.has_fields(*fields).pluck(*fields)
 
-    def merge(self, *others: Any) -> Selection:
+    def merge(self, *others: Any) -> Selection[Any]:
         """Each document with the fields of others merged in; inside of fields too, unless `literal` says otherwise."""
         return self._then(Map(row.merge(*(as_function(other) for other in others)), "merge"))
 
-    def __getitem__(self, field: str) -> Selection:
+    def __getitem__(self, field: str) -> Selection[Any]:
         """The value of one field, of the documents that have it."""
         if not isinstance(field, str):
             raise QueryError(
@@ -285,35 +286,35 @@ class Selection(FeedSource):
             return self._then(Map(row[field], "bracket"))
         return self._then(HasFields(as_predicate(row.has_fields(field)))).map(row[field])
 
-    def distinct(self, field: Any = None) -> Selection:
+    def distinct(self, field: Any = None) -> Selection[Any]:
         """The different documents, or the different values of a field (or expression), in order."""
         return self._then(Distinct(None if field is None else field_or_expression(field)))
 
-    def group(self, field: Any) -> Selection:
+    def group(self, field: Any) -> Selection[Any]:
         """Groups by a field (or expression); with a following aggregate, one value a group."""
         return self._then(Group(field_or_expression(field)))
 
-    def count(self) -> Selection:
+    def count(self) -> Selection[Any, int]:
         """How many documents: a number."""
         return self._aggregate("count", None)
 
-    def sum(self, field: Any = None) -> Selection:
+    def sum(self, field: Any = None) -> Selection[Any, Any]:
         """The sum of a field over the documents that have it; 0 for none."""
         return self._aggregate("sum", field)
 
-    def avg(self, field: Any = None) -> Selection:
+    def avg(self, field: Any = None) -> Selection[Any, Any]:
         """The mean of a field over the documents that have it; None for none."""
         return self._aggregate("avg", field)
 
-    def min(self, field: Any = None, *, index: str | None = None) -> Selection:
+    def min(self, field: Any = None, *, index: str | None = None) -> Selection[Document, Document | None]:
         """The document with the least value of a field, or the first of an index; None for none."""
         return self._aggregate("min", field, index)
 
-    def max(self, field: Any = None, *, index: str | None = None) -> Selection:
+    def max(self, field: Any = None, *, index: str | None = None) -> Selection[Document, Document | None]:
         """The document with the greatest value of a field, or the last of an index; None for none."""
         return self._aggregate("max", field, index)
 
-    def _aggregate(self, kind: Aggregation, field: Any, index: str | None = None) -> Selection:
+    def _aggregate(self, kind: Aggregation, field: Any, index: str | None = None) -> Selection[Any, Any]:
         if field is not None and index is not None:
             raise UsageError(f"{kind} takes a field or an index, not both")
         check_index(index)
@@ -322,7 +323,7 @@ class Selection(FeedSource):
     # -----------------------------------------------------------------------------------------------------------
     # Reading and watching
 
-    def run(self) -> Any:
+    def run(self) -> Result:
         """Read it: a document or None for `get`, a value for an aggregate, otherwise a list. You may change the
         result.
 
@@ -330,11 +331,11 @@ class Selection(FeedSource):
             TableNotFound, IndexNotFound, QueryError: The query cannot be executed.
         """
         session = self._session
-        result = session.run(self._query)
+        result: Result = session.run(self._query)
         session.hints.look(self._query, session.read, found_nothing=not result)
         return result
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Document]:
         """The documents, of one state: a long loop does not see later writes."""
         result = self.run()
         if not isinstance(result, list):
@@ -343,7 +344,7 @@ class Selection(FeedSource):
             )
         return iter(result)
 
-    def _watch(self, options: Mapping[str, Any]) -> Feed:
+    def _watch(self, options: Mapping[str, Any]) -> Feed[Any]:
         self._session.hints.look(self._query, self._session.read, found_nothing=True)
         return self._session.watch(self._query, options)
 
@@ -448,7 +449,7 @@ class Selection(FeedSource):
         )
 
 
-class PointSelection(Selection):
+class PointSelection(Selection[Document, Document | None]):
     """One document, by primary key; it may be missing."""
 
     __slots__ = ("_key", "_selected", "_table")
@@ -469,14 +470,14 @@ class PointSelection(Selection):
         self._query = query = Query(self._table, (Get(self._key, self._selected),))
         return query
 
-    def run(self) -> Any:
+    def run(self) -> Document | None:
         """Read it: the document, or None. It is yours to change.
 
         Raises:
             TableNotFound.
         """
         body = self._session.get(self._table, self._selected)
-        return None if body is None else codec.decode(body)
+        return None if body is None else codec.decode(body)  # type: ignore[return-value]
 
     def _write(
         self,
@@ -498,7 +499,7 @@ class PointSelection(Selection):
             operation=operation,
         )
 
-    def history(self) -> list[Change]:
+    def history(self) -> list[Change[Document]]:
         """Every remaining log entry of this key, oldest first; also of a deleted key."""
         with self._session.read() as snapshot:
             table = find_table(self._table, snapshot)
@@ -527,7 +528,7 @@ class PointSelection(Selection):
         return Blobs(self._session).open(stub)
 
 
-class Table(Selection):
+class Table(Selection[Document]):
     """A table: the selection of all its documents, and the operations on a table."""
 
     __slots__ = ()
@@ -545,7 +546,7 @@ class Table(Selection):
         with self._session.read() as snapshot:
             return find_table(self.name, snapshot).primary_key
 
-    def get(self, key: Any) -> PointSelection:
+    def get(self, key: Any) -> PointSelection[Document]:
         """The document with this primary key. 1 and 1.0 are one key.
 
         Raises:
@@ -554,7 +555,7 @@ class Table(Selection):
         data = collation.primary_key_bytes(key) if type(key) in PLAIN_KEYS else key_of(key)
         return PointSelection(self._session, self._query.table, key, data)
 
-    def get_all(self, *keys: Any, index: str | None = None) -> Selection:
+    def get_all(self, *keys: Any, index: str | None = None) -> Selection[Document]:
         """The documents with these keys, in the order of the arguments; of the primary key or of an index.
 
         A repeated key gives its documents twice, as in ReQL.
@@ -682,7 +683,7 @@ class Table(Selection):
         ]
 
 
-def query_of(selection: Selection) -> Query:
+def query_of(selection: Selection[Any, Any]) -> Query:
     """A selection's query, as a value: for code above selections, such as durable consumers."""
     return selection._query
 

@@ -29,7 +29,6 @@ from reactdb.query import (
     Filter,
     Get,
     GetAll,
-    Group,
     HasFields,
     Limit,
     OrderBy,
@@ -226,12 +225,14 @@ def must_fit(kind: DocumentType, table: str) -> Filter:
 
 
 def with_check(query: Query, check: Filter) -> Query:
-    """The query with the check before everything that does not choose documents by an index: a limit counts documents that fit."""
+    """The query with the check after the steps that use an index, and before all others: a limit counts documents that fit."""
     if query.is_point:
         return query
     place = 0
     for step in query.steps:
-        if not isinstance(step, (GetAll, Between)) and not (isinstance(step, OrderBy) and step.index is not None):
+        if not isinstance(step, (GetAll, Between)) and not (
+            isinstance(step, OrderBy) and step.index is not None
+        ):
             break
         place += 1
     others = [
@@ -262,11 +263,15 @@ class Typed(Selection):
             (isinstance(step, Aggregate) and step.kind in ("min", "max"))
             or (isinstance(step, Distinct) and step.expression is None)
         )
-        return typed_selection(self._session, query, self._reader) if keeps else Selection(self._session, query)
+        return (
+            typed_selection(self._session, query, self._reader) if keeps else Selection(self._session, query)
+        )
 
     def union(self, *others: Selection) -> Selection:
         united = Selection.union(self, *others)
-        is_typed = all(isinstance(other, Typed) and other._reader.type is self._reader.type for other in others)
+        is_typed = all(
+            isinstance(other, Typed) and other._reader.type is self._reader.type for other in others
+        )
         return typed_selection(self._session, query_of(united), self._reader) if is_typed else united
 
     def run(self) -> Any:
@@ -390,8 +395,8 @@ class TypedTable(Typed, Table):
 
 
 class TypedChange(Change):
-    """An entry of the log with objects of a type in `old_val` and `new_val`. A document that does not fit raises TypeMismatch where
-    it is read."""
+    """An entry of the log with objects of a type in `old_val` and `new_val`. Both raise TypeMismatch for a document that does
+    not fit."""
 
     __slots__ = ("_reader",)
 

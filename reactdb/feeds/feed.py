@@ -32,11 +32,10 @@ from reactdb.feeds.reader import FeedReader
 from reactdb.feeds.request import Request
 from reactdb.feeds.rx import DisposableBase, Observable, is_observable
 from reactdb.query import ConcatMap, Filter, HasFields, Limit, Map, Query, Skip, Step
+from reactdb.type_variables import Event, Generic
 
 if TYPE_CHECKING:
     from reactivex import abc
-
-Event = Any
 
 
 class Feed(Stays, Observable[Event]):
@@ -162,13 +161,13 @@ class Feed(Stays, Observable[Event]):
         for hub in hubs:
             hub.drain()
 
-    def cursor(self) -> Cursor:
+    def cursor(self) -> Cursor[Event]:
         """Subscribe, and get a cursor to take events from."""
         consumer = PullConsumer()
         self._open(consumer)
         return Cursor(consumer, self._flow)
 
-    def reader(self, on_ready: Callable[[], object] | None = None) -> FeedReader:
+    def reader(self, on_ready: Callable[[], object] | None = None) -> FeedReader[Event]:
         """Subscribe, and get a reader that is polled and never waits: for a server, or an event loop.
 
         A reader that has fallen behind by more than `changefeed_queue_size` changes reads on from the log, and loses nothing,
@@ -182,7 +181,7 @@ class Feed(Stays, Observable[Event]):
     def __iter__(self) -> Iterator[Event]:
         return self.cursor()
 
-    def __aiter__(self) -> AsyncCursor:
+    def __aiter__(self) -> AsyncCursor[Event]:
         consumer = AsyncConsumer()
         self._open(consumer)
         return AsyncCursor(consumer, self._flow)
@@ -208,7 +207,7 @@ class Feed(Stays, Observable[Event]):
     # -----------------------------------------------------------------------------------------------------------
     # ReQL after `changes()`
 
-    def filter(self, predicate: Any, default: Any = False) -> Feed:
+    def filter(self, predicate: Any, default: Any = False) -> Feed[Event]:
         """Events that pass: `feed.filter(row["new_val"]["score"] > row["old_val"]["score"])`."""
         return self._then(Filter(as_predicate(predicate, default)))
 
@@ -232,7 +231,7 @@ class Feed(Stays, Observable[Event]):
         """Each event with the fields of others merged in."""
         return self._then(Map(row.merge(*map(as_function, others)), "merge"))
 
-    def has_fields(self, *fields: Any) -> Feed:
+    def has_fields(self, *fields: Any) -> Feed[Event]:
         """Events that have every one of the fields, and not null."""
         return self._then(HasFields(as_predicate(row.has_fields(*fields))))
 
@@ -240,11 +239,11 @@ class Feed(Stays, Observable[Event]):
         """`has_fields` and `pluck` combined."""
         return self.has_fields(*fields).pluck(*fields)
 
-    def limit(self, count: int) -> Feed:
+    def limit(self, count: int) -> Feed[Event]:
         """The first `count` items, state documents among them; then the feed completes."""
         return self._then(Limit(terms.count_of("LIMIT", count)))
 
-    def skip(self, count: int) -> Feed:
+    def skip(self, count: int) -> Feed[Event]:
         """All but the first `count` items."""
         return self._then(Skip(terms.count_of("SKIP", count)))
 
@@ -252,7 +251,7 @@ class Feed(Stays, Observable[Event]):
         """The value in place of each null item."""
         return self._then(terms.default_term(value))
 
-    def union(self, *others: Feed) -> Feed:
+    def union(self, *others: Feed[Event]) -> Feed[Event]:
         """The items of several feeds, each with its own states, and changes in the order of the log. Feeds of several
         databases have no order in common."""
         for other in others:
@@ -353,7 +352,7 @@ class Handle(DisposableBase):
         self._consumer.settle()
 
 
-class Cursor(ListeningInBlock[PullConsumer]):
+class Cursor(ListeningInBlock[PullConsumer], Generic[Event]):
     """A subscription for reading. An iterator and a context manager; an unreferenced cursor is closed."""
 
     @property
@@ -378,24 +377,24 @@ class Cursor(ListeningInBlock[PullConsumer]):
             FeedError: Why the feed ended.
         """
         try:
-            return self._consumer.next(check_timeout(timeout))
+            return self._consumer.next(check_timeout(timeout))  # type: ignore[no-any-return]
         except BaseException:
             del self
             raise
 
-    def __iter__(self) -> Cursor:
+    def __iter__(self) -> Cursor[Event]:
         return self
 
     def __next__(self) -> Event:
         try:
-            return self._consumer.next(None)
+            return self._consumer.next(None)  # type: ignore[no-any-return]
         except BaseException:
             # As in `AsyncCursor`: Ctrl-C, for example.
             del self
             raise
 
 
-class AsyncCursor(Listening[AsyncConsumer]):
+class AsyncCursor(Listening[AsyncConsumer], Generic[Event]):
     """A subscription that a coroutine reads. An unreferenced cursor is closed."""
 
     @property
@@ -403,12 +402,12 @@ class AsyncCursor(Listening[AsyncConsumer]):
         """As `Cursor.token`."""
         return self._flow.token(self._consumer)
 
-    def __aiter__(self) -> AsyncCursor:
+    def __aiter__(self) -> AsyncCursor[Event]:
         return self
 
     async def __anext__(self) -> Event:
         try:
-            return await self._consumer.next()
+            return await self._consumer.next()  # type: ignore[no-any-return]
         except BaseException:
             # The task was cancelled, for example. A loop over a feed releases its cursor then. But the error's
             # traceback keeps this frame, and would keep the subscription for as long as the error exists.
@@ -419,7 +418,7 @@ class AsyncCursor(Listening[AsyncConsumer]):
         """The same, for `async with`."""
         self.close()
 
-    async def __aenter__(self) -> AsyncCursor:
+    async def __aenter__(self) -> AsyncCursor[Event]:
         return self
 
     async def __aexit__(

@@ -47,7 +47,9 @@ class TypedFeed(Feed):
 
     def _then(self, term: Step) -> Feed:
         flow = self._flow.then(term)
-        return self._of(flow, self._scheduler) if isinstance(term, KEEP_EVENTS) else plain(flow, self._scheduler)
+        return (
+            self._of(flow, self._scheduler) if isinstance(term, KEEP_EVENTS) else plain(flow, self._scheduler)
+        )
 
     def union(self, *others: Feed) -> Feed:
         united = plain(self._flow, self._scheduler).union(*others)
