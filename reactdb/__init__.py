@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         ReactDBError,
         TableNotFound,
         TransactionOwned,
-        TypeMismatch,
         UnsupportedFeed,
         UsageError,
     )
@@ -80,7 +79,6 @@ _HOMES = {
         "ReactDBError",
         "TableNotFound",
         "TransactionOwned",
-        "TypeMismatch",
         "UnsupportedFeed",
         "UsageError",
     ),
@@ -124,7 +122,6 @@ __all__ = [
     "Table",
     "TableNotFound",
     "TransactionOwned",
-    "TypeMismatch",
     "UnsupportedFeed",
     "UsageError",
     "aidbox",

@@ -9,7 +9,7 @@ Rule of this file: arguments are checked here, in the user's words; the session 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from types import TracebackType
@@ -74,6 +74,7 @@ def connect(
     origin: str | None = None,
     wal_limit_bytes: int | None = None,
     allow_network: bool = False,
+    encode: Callable[[Any], Any] | None = None,
 ) -> Database:
     """Open a database file, made where it is missing, or ":memory:".
 
@@ -91,6 +92,9 @@ def connect(
             cannot be emptied; None: 4 GiB, or the limit that another handle on the file has set.
         allow_network: Open the file also on a network file system. Then make sure yourself that one machine at a time
             has it open.
+        encode: A function that is called with each value that cannot be stored, in a document or a patch that is written
+            through this handle, or with a document that is no dict. Its result is stored. It is not called for other
+            values, nor for writes of a dialect. None: such values are refused.
 
     Returns:
         A Database; use it as a context manager, or close it. Connecting twice to one path gives two handles on one
@@ -117,12 +121,16 @@ def connect(
     if kept not in (None, AUTO) and read_only:
         raise InvalidOption("retention removes history, which read_only=True does not")
     check_flag("allow_network", allow_network)
+    if encode is not None and not callable(encode):
+        raise InvalidOption(f"encode is a function of one value, or None, not {format_value(encode)}")
     engine = registry.open_engine(_name_of(path), read_only, float(busy_timeout), allow_network)
     if wal_limit_bytes is not None and not read_only:
         engine.wal_limit_bytes = wal_limit_bytes
     line = find_calling_line()
     opened_at = "an unknown line" if line is None else "{}:{}".format(*line)
-    database = Database(Session(engine, durability, scheduler, origin, float(busy_timeout), opened_at))
+    session = Session(engine, durability, scheduler, origin, float(busy_timeout), opened_at)
+    session.encode_hook = encode
+    database = Database(session)
     if kept != AUTO and not read_only:
         try:
             database.set_retention(retention)

@@ -90,6 +90,12 @@ def _is_for_msgspec(kind: Any) -> bool:
     )
 
 
+def is_object(value: object) -> bool:
+    """Whether the value is an object of a class that `document_type` takes; a dict is none."""
+    kind = type(value)
+    return not isinstance(value, dict) and (_is_pydantic(kind) or _is_for_msgspec(kind))
+
+
 class DocumentType:
     """See the head of this file.
 

@@ -89,6 +89,8 @@ from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.transaction import WriteTransaction
 from reactdb.type_variables import Document, Generic, Result
 from reactdb.values import codec, collation
+from reactdb.values.encode_hook import EncodeHook, encode_values
+from reactdb.values.refusals import explain_document
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -388,6 +390,8 @@ class Selection(FeedSource[Document], Generic[Document, Result]):
         Raises:
             InvalidDocument, InvalidKey, QueryError: Nothing was written then.
         """
+        if self._session.encode_hook is not None:
+            patch = encode_argument(patch, self._session.encode_hook)
         runs_user_code = is_user_code(patch)
         selected = self._selected
         given = check_patch(patch, is_for_one=isinstance(selected, bytes) or selected.is_point)
@@ -406,6 +410,8 @@ class Selection(FeedSource[Document], Generic[Document, Result]):
 
         Args and errors as for `update`; `document` may be a dict, an expression or a callable.
         """
+        if self._session.encode_hook is not None:
+            document = encode_argument(document, self._session.encode_hook)
         new = compile_function(document)
         return self._write(
             "replace",
@@ -594,7 +600,14 @@ class Table(Selection[Document]):
             raise InvalidOption(
                 f'Conflict option `{format_word(conflict)}` unrecognized (options are "error", "replace" and "update").'
             )
+        if self._session.encode_hook is not None:
+            documents = encode_documents(documents, self._session.encode_hook)
         given = [documents] if type(documents) is dict or isinstance(documents, Mapping) else documents
+        if type(given) is not list:
+            # Some of these are iterable, and their elements are no documents.
+            foreign = explain_document(given)
+            if foreign is not None:
+                raise InvalidDocument(foreign)
         if type(given) is not list and (isinstance(given, (str, bytes)) or not hasattr(given, "__iter__")):
             raise QueryError(f"insert takes a dict, or an iterable of dicts, not {type(documents).__name__}")
         if return_changes is not False:
@@ -686,6 +699,29 @@ class Table(Selection[Document]):
 def query_of(selection: Selection[Any, Any]) -> Query:
     """A selection's query, as a value: for code above selections, such as durable consumers."""
     return selection._query
+
+
+def encode_documents(documents: Any, hook: EncodeHook) -> Any:
+    """The argument of `insert` after the function of `connect(encode=...)`."""
+    if isinstance(documents, Mapping):
+        return encode_values(dict(documents), hook, is_kept)
+    if explain_document(documents) is not None or not hasattr(documents, "__iter__"):
+        return encode_values(documents, hook, is_kept)
+    if isinstance(documents, (str, bytes)):
+        return documents
+    return [encode_values(dict(one) if isinstance(one, Mapping) else one, hook, is_kept) for one in documents]
+
+
+def encode_argument(argument: Any, hook: EncodeHook) -> Any:
+    """The same for the argument of `update` and `replace`. Of a function, the results are converted."""
+    if callable(argument) and not isinstance(argument, Expression):
+        return lambda document: encode_values(argument(document), hook, is_kept)
+    return encode_values(argument, hook, is_kept)
+
+
+def is_kept(value: object) -> bool:
+    """Whether a value stays as it is: what computes values, and what has a sentence of its own."""
+    return isinstance(value, Expression) or hasattr(type(value), "refused_as_value")
 
 
 def comparison_error(sign: str) -> NotAValue:

@@ -37,6 +37,7 @@ from reactdb.query import Get, Query
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import Documents, KeyTaken, WriteTransaction
 from reactdb.values import codec, collation
+from reactdb.values.refusals import explain_document
 
 Conflict = Literal["error", "replace", "update"] | Callable[[Any, dict[str, Any], dict[str, Any]], Any]
 Stored = tuple[int, bytes]
@@ -532,7 +533,11 @@ def encode_checked(table: TableInfo, key: bytes, old_body: bytes | None, documen
 
 
 def not_an_object_message(value: Any) -> str:
-    """ReQL's sentence, which prints the value. For a foreign object it names only the type."""
+    """ReQL's sentence, which prints the value. For a foreign object it names the type, and what to write instead where that is
+    known."""
+    foreign = explain_document(value)
+    if foreign is not None:
+        return foreign
     try:
         value = codec.decode_value(codec.encode_value(value))
     except InvalidDocument:
