@@ -450,7 +450,7 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
     def consumer(
         self,
         name: str,
-        selection: Selection | None = None,
+        selection: Selection[Any, Any] | None = None,
         *,
         since: int | str | None = None,
         partitions: int | None = None,
@@ -523,7 +523,7 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
 
     def materialize(
         self,
-        selection: Selection,
+        selection: Selection[Any, Any],
         into: str,
         *,
         rebuild: bool = False,

@@ -50,7 +50,6 @@ class Misfit(ValueError):
         self.path = path
 
 
-@lru_cache(maxsize=256)
 def document_type(kind: Any) -> DocumentType:
     """The DocumentType of a Python type. It is made once for each type.
 
@@ -58,14 +57,27 @@ def document_type(kind: Any) -> DocumentType:
         InvalidOption: It is not a type that documents can have.
         MissingExtra: msgspec is needed, and is not installed.
     """
-    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    try:
+        hash(kind)
+    except TypeError:
+        raise not_a_type_error(kind) from None
+    return _make_type(kind)
+
+
+@lru_cache(maxsize=256)
+def _make_type(kind: Any) -> DocumentType:
+    members = _members(kind)
     if any(map(_is_pydantic, members)):
         return PydanticType(kind)
     if all(map(_is_for_msgspec, members)):
         return MsgspecType(kind)
-    raise InvalidOption(
-        "type is a TypedDict, a dataclass, an attrs class, a msgspec.Struct or a pydantic model, not "
-        f"{kind.__qualname__ if isinstance(kind, type) else format_value(kind)}"
+    raise not_a_type_error(kind)
+
+
+def not_a_type_error(kind: object) -> InvalidOption:
+    name = kind.__qualname__ if isinstance(kind, type) else format_value(kind)
+    return InvalidOption(
+        f"type is a TypedDict, a dataclass, an attrs class, a msgspec.Struct or a pydantic model, not {name}"
     )
 
 
@@ -111,7 +123,7 @@ class DocumentType:
 
     def __init__(self, kind: Any) -> None:
         self.type = kind
-        members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+        members = _members(kind)
         self.name = " | ".join(getattr(_origin(one), "__name__", str(one)) for one in members)
         self.classes = tuple(
             dict
@@ -175,7 +187,7 @@ class DocumentType:
 class MsgspecType(DocumentType):
     """Of a Struct, a dataclass, an attrs class, a TypedDict, or a union of them."""
 
-    __slots__ = ("_convert", "_error", "_list", "_names", "_to_builtins", "_unset")
+    __slots__ = ("_convert", "_error", "_has_dataclasses", "_list", "_names", "_to_builtins", "_unset")
 
     def __init__(self, kind: Any) -> None:
         try:
@@ -194,6 +206,7 @@ class MsgspecType(DocumentType):
             self._convert([], self._list, builtin_types=BUILTIN, dec_hook=_read_other)
         except (TypeError, NameError) as error:
             raise InvalidOption(f"type {self.name} cannot be a type of documents: {error}") from error
+        self._has_dataclasses = "DataclassType(" in repr(msgspec.inspect.type_info(kind))
 
     def read(self, document: Mapping[str, Any]) -> Any:
         try:
@@ -213,6 +226,8 @@ class MsgspecType(DocumentType):
         return objects
 
     def write(self, value: Any) -> Document:
+        if self._has_dataclasses:
+            set_defaults(value)
         kept: list[Any] = []
         document = self._to_builtins(value, builtin_types=BUILTIN, enc_hook=lambda one: _keep(one, kept))
         return _put_back(document, kept) if kept else document  # type: ignore[no-any-return]
@@ -231,6 +246,31 @@ class MsgspecType(DocumentType):
 
 def _members(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
+def set_defaults(value: Any) -> None:
+    """Give the dataclasses in a value the attributes that only their classes have. msgspec makes objects without the
+    attributes of simple defaults, and leaves such fields out when it writes."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        parts: Any = value
+    elif isinstance(value, dict):
+        parts = value.values()
+    elif dataclasses.is_dataclass(value):
+        names = [one.name for one in dataclasses.fields(value)]
+        own = getattr(value, "__dict__", None)
+        if own is not None:
+            for name in names:
+                if name not in own and hasattr(value, name):
+                    object.__setattr__(value, name, getattr(value, name))
+        parts = [getattr(value, name, None) for name in names]
+    elif hasattr(value, "__struct_fields__"):
+        parts = [getattr(value, name) for name in value.__struct_fields__]
+    elif hasattr(value, "__attrs_attrs__"):
+        parts = [getattr(value, one.name, None) for one in value.__attrs_attrs__]
+    else:
+        return
+    for part in parts:
+        set_defaults(part)
 
 
 def _names_of(kind: Any) -> frozenset[str]:

@@ -135,7 +135,7 @@ def _replace_objects(value: Any) -> Any:
     if type(value).__module__ == "builtins" or not is_object(value):
         return value
     try:
-        return document_type(type(value)).write(value)  # type: ignore[arg-type]
+        return document_type(type(value)).write(value)
     except UsageError:
         return value
 

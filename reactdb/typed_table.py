@@ -13,7 +13,6 @@ Rule of this file: nothing here is used by tables without a type.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.change import UPDATE, Change
@@ -22,6 +21,7 @@ from reactdb.documents.write import SKIPPED, Conflict, Policy, Write, encode_che
 from reactdb.errors import InvalidOption, TypeMismatch, format_word, is_one_of
 from reactdb.expression import as_predicate
 from reactdb.identifiers import new_key
+from reactdb.logs import logger
 from reactdb.query import (
     Aggregate,
     Between,
@@ -58,6 +58,8 @@ def typed_table(session: Session, query: Query, kind: Any, on_invalid: str) -> T
     """
     if not is_one_of(on_invalid, ON_INVALID):
         raise InvalidOption(f'on_invalid is "raise" or "skip", not {format_word(on_invalid)}')
+    if kind is None:
+        raise InvalidOption("on_invalid needs a type: db.table(name, type=Todo, on_invalid=...)")
     reader = DocumentReader(session, query.table, document_type(kind), skips=on_invalid == "skip")
     table = TypedTable(session, query)
     table._reader = reader
@@ -73,7 +75,7 @@ class DocumentReader:
         policy: The rules for writes through the table.
     """
 
-    __slots__ = ("_session", "policy", "skips", "table", "type")
+    __slots__ = ("_checks", "_is_logged", "_session", "policy", "skips", "table", "type")
 
     def __init__(self, session: Session, table: str, kind: DocumentType, *, skips: bool) -> None:
         self._session = session
@@ -81,6 +83,8 @@ class DocumentReader:
         self.type = kind
         self.skips = skips
         self.policy = TypedPolicy(kind)
+        self._checks: dict[str, Filter] = {}
+        self._is_logged = False
 
     def read(self, document: Mapping[str, Any]) -> Any:
         """The object of a stored document.
@@ -106,6 +110,14 @@ class DocumentReader:
             return self.read(document)
         except TypeMismatch as error:
             return error
+
+    def read_or_log(self, document: dict[str, Any]) -> Any:
+        """The object of a document of an event; None, with a message in the log, for one that does not fit."""
+        value = self.read_or_error(document)
+        if isinstance(value, TypeMismatch):
+            self._log(value)
+            return None
+        return value
 
     def read_result(self, result: Any) -> Any:
         """The result of a query with objects for documents."""
@@ -137,13 +149,11 @@ class DocumentReader:
         try:
             if kind.is_object(value):
                 document = kind.write(value)
+                # Most types do not check their objects.
+                kind.read(document)
                 if document.get(primary_key) is None:
                     # A key is made for it.
                     document.pop(primary_key, None)
-                    kind.read(document | {primary_key: getattr(value, primary_key, None)})
-                else:
-                    # Most types do not check their objects.
-                    kind.read(document)
                 return document
             if not isinstance(value, Mapping):
                 raise Misfit(f"expected {kind.name}, found {type(value).__name__}")
@@ -165,10 +175,62 @@ class DocumentReader:
         except Misfit as misfit:
             raise TypeMismatch(self.table, misfit.reason, misfit.path) from misfit.__cause__
 
+    def check(self, on_misfit: str) -> Filter:
+        """The step of a query that leaves out documents that do not fit. The same object each time: equal feeds share a view.
+
+        Args:
+            on_misfit: "skip" says nothing, "log" logs the first document that is left out, "raise" raises TypeMismatch.
+        """
+        check = self._checks.get(on_misfit)
+        if check is None:
+
+            def fits(document: dict[str, Any]) -> bool:
+                try:
+                    self.type.read(document)
+                except Misfit as misfit:
+                    if on_misfit == "raise":
+                        raise self._mismatch(misfit, document) from misfit.__cause__
+                    if on_misfit == "log":
+                        self._log(self._mismatch(misfit, document))
+                    return False
+                return True
+
+            check = self._checks.setdefault(on_misfit, Filter(as_predicate(fits)))
+        return check
+
+    def _log(self, error: TypeMismatch) -> None:
+        if not self._is_logged:
+            self._is_logged = True
+            # Imported here because only feeds come here.
+            from reactdb.feeds.hub import hub_of
+
+            hub_of(self._session.engine).log_when_unlocked(UnfitDocument(error))
+
     def _mismatch(self, misfit: Misfit, document: Mapping[str, Any]) -> TypeMismatch:
         info = self._session.find_cached(self.table)
         key = None if info is None else document.get(info.primary_key)
         return TypeMismatch(self.table, misfit.reason, misfit.path, key)
+
+
+class UnfitDocument:
+    """One message for the log: the first document that the feeds of a table pass over."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: TypeMismatch) -> None:
+        self._error = error
+
+    def run(self) -> None:
+        """Log the message. If a user's log handler raises, delivery continues."""
+        try:
+            logger.warning(
+                "feeds of table %r pass over documents that do not fit its type; the first is %s; "
+                "changes(on_predicate_error='raise') would end the feed",
+                self._error.table,
+                self._error,
+            )
+        except Exception:
+            logger.debug("an unfit document could not be logged", exc_info=True)
 
 
 class TypedPolicy(Policy):
@@ -192,36 +254,6 @@ class TypedPolicy(Policy):
 
 # ---------------------------------------------------------------------------------------------------------------
 # The check of documents, as a step of a query
-
-
-@lru_cache(maxsize=1024)
-def fits(kind: DocumentType) -> Filter:
-    """The step that leaves out documents that do not fit the type."""
-
-    def test(document: dict[str, Any]) -> bool:
-        try:
-            kind.read(document)
-        except Misfit:
-            return False
-        return True
-
-    return Filter(as_predicate(test))
-
-
-@lru_cache(maxsize=1024)
-def must_fit(kind: DocumentType, table: str) -> Filter:
-    """The step of a feed, which fails for documents that do not fit. The feed passes over those, counts them in
-    `stats()["failed"]` and logs the first."""
-
-    def check(document: dict[str, Any]) -> bool:
-        try:
-            kind.read(document)
-        except Misfit as misfit:
-            raise TypeMismatch(table, misfit.reason, misfit.path) from misfit.__cause__
-        return True
-
-    check.__module__, check.__qualname__ = "type", kind.name
-    return Filter(as_predicate(check))
 
 
 def with_check(query: Query, check: Filter) -> Query:
@@ -278,14 +310,15 @@ class Typed(Selection):
         reader = self._reader
         if reader.skips:
             return reader.read_result(
-                Selection(self._session, with_check(self._query, fits(reader.type))).run()
+                Selection(self._session, with_check(self._query, reader.check("skip"))).run()
             )
         return reader.read_result(super().run())
 
     def _watch(self, options: Mapping[str, Any]) -> Feed:
         from reactdb.feeds.typed_feed import TypedFeed
 
-        query = with_check(self._query, must_fit(self._reader.type, self._query.table))
+        on_misfit = "raise" if options.get("on_predicate_error") == "raise" else "log"
+        query = with_check(self._query, self._reader.check(on_misfit))
         return TypedFeed.of_feed(Selection(self._session, query)._watch(options), self._reader)
 
     def update(

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 from reactdb.feeds.consumers import Flow
 from reactdb.feeds.feed import Feed
-from reactdb.logs import logger
 from reactdb.query import ConcatMap, Filter, HasFields, Limit, Skip, Step
 
 KEEP_EVENTS = (Filter, HasFields, Limit, Skip)
@@ -23,7 +22,7 @@ KEEP_EVENTS = (Filter, HasFields, Limit, Skip)
 class Reader(Protocol):
     """What makes objects of documents."""
 
-    def read_or_error(self, document: dict[str, Any]) -> Any: ...
+    def read_or_log(self, document: dict[str, Any]) -> Any: ...
 
 
 class TypedFeed(Feed):
@@ -72,7 +71,6 @@ class Conversion:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._is_logged = False
 
     def __call__(self, item: Any) -> Iterable[Any]:
         if type(item) is list:
@@ -87,21 +85,10 @@ class Conversion:
         for name in ("old_val", "new_val"):
             document = event.get(name)
             if isinstance(document, dict):
-                value = self._reader.read_or_error(document)
-                if isinstance(value, Exception):
-                    misfits += 1
-                    value = None
-                    self._log(document)
+                value = self._reader.read_or_log(document)
+                misfits += value is None
                 values += value is not None
                 converted[name] = value
         # Nothing was there, and nothing is.
         is_empty = misfits and not values and "old_val" in event
         return () if is_empty else (converted,)
-
-    def _log(self, document: dict[str, Any]) -> None:
-        if not self._is_logged:
-            self._is_logged = True
-            logger.warning(
-                "a feed passes over documents that do not fit the type of its table; the first is %s",
-                self._reader.read_or_error(document),
-            )
