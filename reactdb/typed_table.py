@@ -12,11 +12,13 @@ Rule of this file: nothing here is used by tables without a type.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.change import UPDATE, Change
 from reactdb.document_types import DocumentType, Misfit, document_type, merge_known
+from reactdb.documents.read import evaluate
 from reactdb.documents.write import SKIPPED, Conflict, Policy, Write, encode_checked, select_documents
 from reactdb.errors import InvalidOption, TypeMismatch, format_word, is_one_of
 from reactdb.expression import as_predicate
@@ -39,7 +41,8 @@ from reactdb.query import (
 )
 from reactdb.session import Session
 from reactdb.store.catalogue import TableInfo
-from reactdb.table import PointSelection, Selection, Table, query_of
+from reactdb.table import PointSelection, Selection, Table, key_of, query_of
+from reactdb.values import codec
 
 if TYPE_CHECKING:
     from reactdb.feeds.feed import Feed
@@ -48,6 +51,9 @@ KEEP_DOCUMENTS: Final = (Get, GetAll, Between, Filter, HasFields, OrderBy, Limit
 """Steps whose results are whole documents. (So are `min`, `max`, `distinct` without a field, and a union: see `_then`.)"""
 
 ON_INVALID: Final = ("raise", "skip")
+
+TOGETHER: Final = 100
+"""Documents that are converted with one call."""
 
 
 def typed_table(session: Session, query: Query, kind: Any, on_invalid: str) -> TypedTable:
@@ -123,6 +129,13 @@ class DocumentReader:
         """The result of a query with objects for documents."""
         if isinstance(result, list):
             return self.read_many(result)
+        if isinstance(result, Iterator):
+            # In small parts, because the garbage collector walks through all dicts that are alive: in one part, it takes as long
+            # as the conversion.
+            objects: list[Any] = []
+            while part := list(islice(result, TOGETHER)):
+                objects += self.read_many(part)
+            return objects
         if result is None:
             return None
         if self.skips:
@@ -312,7 +325,13 @@ class Typed(Selection):
             return reader.read_result(
                 Selection(self._session, with_check(self._query, reader.check("skip"))).run()
             )
-        return reader.read_result(super().run())
+        if reader.type.runs_user_code:
+            return reader.read_result(super().run())
+        session, query = self._session, self._query
+        with session.read() as snapshot:
+            result = reader.read_result(evaluate(query, snapshot))
+        session.hints.look(query, session.read, found_nothing=not result)
+        return result
 
     def _watch(self, options: Mapping[str, Any]) -> Feed:
         from reactdb.feeds.typed_feed import TypedFeed
@@ -380,7 +399,14 @@ class TypedPoint(Typed, PointSelection):
     __slots__ = ("_reader",)
 
     def run(self) -> Any:
-        return self._reader.read_result(PointSelection.run(self))
+        body = self._session.get(self._table, self._selected)
+        if body is None:
+            return None
+        reader = self._reader
+        try:
+            return reader.type.read_bytes(body)
+        except Misfit:
+            return reader.read_result(codec.decode(body))
 
     def history(self) -> list[Change]:
         return [TypedChange(change, self._reader) for change in PointSelection.history(self)]
@@ -395,10 +421,9 @@ class TypedTable(Typed, Table):
         return f"<Table {self.name!r} of {self._reader.type.name}>"
 
     def get(self, key: Any) -> PointSelection:
-        point = super().get(key)
-        typed = TypedPoint(self._session, point._table, point._key, point._selected)
-        typed._reader = self._reader
-        return typed
+        point = TypedPoint(self._session, self._query.table, key, key_of(key))
+        point._reader = self._reader
+        return point
 
     def insert(
         self,
