@@ -300,7 +300,9 @@ class _Kinds:
         if isinstance(info, (list, tuple)):
             for one in info:
                 self._look_at(one)
-        elif hasattr(info, "__struct_fields__") and id(info) not in self._seen:
+        elif (
+            hasattr(info, "__struct_fields__") and not isinstance(info, type) and id(info) not in self._seen
+        ):
             self._seen.add(id(info))
             self.names.add(type(info).__name__)
             if hasattr(info, "cls"):
