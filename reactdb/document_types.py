@@ -8,7 +8,7 @@ msgspec converts Structs, dataclasses, attrs classes and TypedDicts. pydantic co
 Both check the types of all values. A text is no number here, and no time: what is read back must be what was stored.
 
 Rule of this file: it knows documents and types, and no table, no session and no feed. A document that does not fit
-raises `Misfit`; the caller knows the table and the key, and makes the public error.
+raises `TypeMisfit`; the caller knows the table and the key, and makes the public error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BUILTIN: Final = (bytes, bytearray, memoryview, datetime, date, time, timedelta,
 """Values that a document can hold, and that a converter therefore passes on as they are."""
 
 
-class Misfit(ValueError):
+class TypeMisfit(ValueError):
     """A document does not fit the type.
 
     Attributes:
@@ -145,7 +145,7 @@ class DocumentType:
         """The object of a document.
 
         Raises:
-            Misfit.
+            TypeMisfit.
         """
         raise NotImplementedError
 
@@ -153,7 +153,7 @@ class DocumentType:
         """The object of an encoded document.
 
         Raises:
-            Misfit, CorruptDatabase.
+            TypeMisfit, CorruptDatabase.
         """
         return self.read(decode(body))
 
@@ -161,7 +161,7 @@ class DocumentType:
         """The objects of documents.
 
         Raises:
-            Misfit: One of them does not fit; `read` of each says which.
+            TypeMisfit: One of them does not fit; `read` of each says which.
         """
         return [self.read(document) for document in documents]
 
@@ -183,7 +183,7 @@ class DocumentType:
         as they are.
 
         Raises:
-            Misfit.
+            TypeMisfit.
         """
         known = self.names()
         own = self.write(self.read(document))
@@ -238,7 +238,7 @@ class MsgspecType(DocumentType):
         except self._error as error:
             raise _misfit(str(error)) from None
         except RecursionError:
-            raise Misfit("it is nested too deeply") from None
+            raise TypeMisfit("it is nested too deeply") from None
 
     def read_bytes(self, body: bytes) -> Any:
         if self._decode is not None:
@@ -300,9 +300,7 @@ class _Kinds:
         if isinstance(info, (list, tuple)):
             for one in info:
                 self._look_at(one)
-        elif (
-            hasattr(info, "__struct_fields__") and not isinstance(info, type) and id(info) not in self._seen
-        ):
+        elif hasattr(info, "__struct_fields__") and not isinstance(info, type) and id(info) not in self._seen:
             self._seen.add(id(info))
             self.names.add(type(info).__name__)
             if hasattr(info, "cls"):
@@ -394,7 +392,7 @@ _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _WORDS: Final = {"str": "text", "array": "list", "object": "dict", "null": "None", "NoneType": "None"}
 
 
-def _misfit(message: str) -> Misfit:
+def _misfit(message: str) -> TypeMisfit:
     """The error of one of msgspec's: "Expected `bool`, got `str` - at `$.done`"."""
     text, _, place = message.partition(" - at `$")
     path = tuple(
@@ -402,11 +400,11 @@ def _misfit(message: str) -> Misfit:
     )
     expected = _EXPECTED.fullmatch(text)
     if expected is not None:
-        return Misfit(f"expected {_in_words(expected[1])}, found {_in_words(expected[2])}", path)
+        return TypeMisfit(f"expected {_in_words(expected[1])}, found {_in_words(expected[2])}", path)
     missing = _MISSING.fullmatch(text)
     if missing is not None:
-        return Misfit(f"the field {missing[1]!r} is missing", path)
-    return Misfit(text[:1].lower() + text[1:], path)
+        return TypeMisfit(f"the field {missing[1]!r} is missing", path)
+    return TypeMisfit(text[:1].lower() + text[1:], path)
 
 
 def _in_words(names: str) -> str:
@@ -493,20 +491,20 @@ _PYDANTIC_KINDS: Final = {
 }
 
 
-def _pydantic_misfit(problem: Mapping[str, Any]) -> Misfit:
+def _pydantic_misfit(problem: Mapping[str, Any]) -> TypeMisfit:
     kind, path = problem["type"], tuple(problem["loc"])
     if kind == "missing":
-        return Misfit(f"the field {path[-1]!r} is missing", path[:-1])
+        return TypeMisfit(f"the field {path[-1]!r} is missing", path[:-1])
     found = type(problem["input"]).__name__.removeprefix("Frozen").lower()
     found = "None" if problem["input"] is None else _WORDS.get(found, found)
     if kind == "is_instance_of":
-        return Misfit(f"expected {problem['ctx']['class']}, found {found}", path)
+        return TypeMisfit(f"expected {problem['ctx']['class']}, found {found}", path)
     for end in ("_type", "_parsing", "_from_float"):
         if kind.endswith(end):
             name = kind.removesuffix(end)
-            return Misfit(f"expected {_PYDANTIC_KINDS.get(name, name)}, found {found}", path)
+            return TypeMisfit(f"expected {_PYDANTIC_KINDS.get(name, name)}, found {found}", path)
     text = str(problem["msg"])
-    return Misfit(text[:1].lower() + text[1:], path)
+    return TypeMisfit(text[:1].lower() + text[1:], path)
 
 
 _AS_THEY_ARE: Final = frozenset(

@@ -1,7 +1,7 @@
 """Tables with a type: what `db.table("todos", type=Todo)` returns, and the selections of it.
 
     TypedTable, TypedSelection, TypedPoint    as their base classes in `reactdb/table.py`; documents are objects of the type
-    DocumentReader                            makes objects of documents, for one table and one type
+    ObjectReader                            makes objects of documents, for one table and one type
     TypedPolicy                               checks the documents that are stored
 
 A selection has a type as long as its results are whole documents. After `map`, `pluck`, `group` and similar steps it is an
@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.change import UPDATE, Change
-from reactdb.document_types import DocumentType, Misfit, document_type, merge_known
+from reactdb.document_types import DocumentType, TypeMisfit, document_type, merge_known
 from reactdb.documents.read import evaluate
 from reactdb.documents.write import SKIPPED, Conflict, Policy, Write, encode_checked, select_documents
 from reactdb.errors import InvalidOption, TypeMismatch, format_word, is_one_of
@@ -66,13 +66,13 @@ def typed_table(session: Session, query: Query, kind: Any, on_invalid: str) -> T
         raise InvalidOption(f'on_invalid is "raise" or "skip", not {format_word(on_invalid)}')
     if kind is None:
         raise InvalidOption("on_invalid needs a type: db.table(name, type=Todo, on_invalid=...)")
-    reader = DocumentReader(session, query.table, document_type(kind), skips=on_invalid == "skip")
+    reader = ObjectReader(session, query.table, document_type(kind), skips=on_invalid == "skip")
     table = TypedTable(session, query)
     table._reader = reader
     return table
 
 
-class DocumentReader:
+class ObjectReader:
     """See the head of this file.
 
     Attributes:
@@ -100,13 +100,13 @@ class DocumentReader:
         """
         try:
             return self.type.read(document)
-        except Misfit as misfit:
+        except TypeMisfit as misfit:
             raise self._mismatch(misfit, document) from misfit.__cause__
 
     def read_many(self, documents: list[dict[str, Any]]) -> list[Any]:
         try:
             return self.type.read_many(documents)
-        except Misfit:
+        except TypeMisfit:
             # To know which of them it is.
             return [self.read(document) for document in documents]
 
@@ -169,23 +169,23 @@ class DocumentReader:
                     document.pop(primary_key, None)
                 return document
             if not isinstance(value, Mapping):
-                raise Misfit(f"expected {kind.name}, found {type(value).__name__}")
+                raise TypeMisfit(f"expected {kind.name}, found {type(value).__name__}")
             if primary_key in value:
                 return kind.complete(value)
             try:
                 document = kind.complete(value)
-            except Misfit as misfit:
+            except TypeMisfit as misfit:
                 try:
                     # The type may demand a key, and one is made.
                     document = kind.complete({primary_key: new_key(), **value})
-                except Misfit:
+                except TypeMisfit:
                     raise misfit from None
                 del document[primary_key]
             else:
                 if document.get(primary_key) is None:
                     document.pop(primary_key, None)
             return document
-        except Misfit as misfit:
+        except TypeMisfit as misfit:
             raise TypeMismatch(self.table, misfit.reason, misfit.path) from misfit.__cause__
 
     def check(self, on_misfit: str) -> Filter:
@@ -200,7 +200,7 @@ class DocumentReader:
             def fits(document: dict[str, Any]) -> bool:
                 try:
                     self.type.read(document)
-                except Misfit as misfit:
+                except TypeMisfit as misfit:
                     if on_misfit == "raise":
                         raise self._mismatch(misfit, document) from misfit.__cause__
                     if on_misfit == "log":
@@ -219,7 +219,7 @@ class DocumentReader:
 
             hub_of(self._session.engine).log_when_unlocked(UnfitDocument(error))
 
-    def _mismatch(self, misfit: Misfit, document: Mapping[str, Any]) -> TypeMismatch:
+    def _mismatch(self, misfit: TypeMisfit, document: Mapping[str, Any]) -> TypeMismatch:
         info = self._session.find_cached(self.table)
         key = None if info is None else document.get(info.primary_key)
         return TypeMismatch(self.table, misfit.reason, misfit.path, key)
@@ -260,7 +260,7 @@ class TypedPolicy(Policy):
         if isinstance(document, Mapping):
             try:
                 self._type.read(document)
-            except Misfit as misfit:
+            except TypeMisfit as misfit:
                 raise TypeMismatch(table.name, misfit.reason, misfit.path) from misfit.__cause__
         return encode_checked(table, key, old_body, document)
 
@@ -296,7 +296,7 @@ class Typed(Selection):
 
     __slots__ = ()
 
-    _reader: DocumentReader
+    _reader: ObjectReader
 
     @property
     def _policy(self) -> Policy:  # type: ignore[override]
@@ -359,7 +359,7 @@ class Typed(Selection):
                 return SKIPPED
             try:
                 known = kind.write(kind.read(document))
-            except Misfit:
+            except TypeMisfit:
                 known = {}
             return merge_known(document, {name: known[name] for name in known if name not in unset}, new)
 
@@ -387,7 +387,7 @@ class TypedSelection(Typed):
     __slots__ = ("_reader",)
 
 
-def typed_selection(session: Session, query: Query, reader: DocumentReader) -> TypedSelection:
+def typed_selection(session: Session, query: Query, reader: ObjectReader) -> TypedSelection:
     selection = TypedSelection(session, query)
     selection._reader = reader
     return selection
@@ -405,7 +405,7 @@ class TypedPoint(Typed, PointSelection):
         reader = self._reader
         try:
             return reader.type.read_bytes(body)
-        except Misfit:
+        except TypeMisfit:
             return reader.read_result(codec.decode(body))
 
     def history(self) -> list[Change]:
@@ -458,7 +458,7 @@ class TypedChange(Change):
 
     __slots__ = ("_reader",)
 
-    def __init__(self, change: Change, reader: DocumentReader) -> None:
+    def __init__(self, change: Change, reader: ObjectReader) -> None:
         for name in Change.__slots__:
             setattr(self, name, getattr(change, name))
         self._reader = reader

@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from reactdb.errors import InvalidOption, NotAValue, QueryError, ReactDBError, UsageError, format_value
 from reactdb.expression import as_function, as_predicate, row
@@ -36,6 +36,9 @@ from reactdb.type_variables import Event, Generic
 
 if TYPE_CHECKING:
     from reactivex import abc
+
+
+Kind = TypeVar("Kind", bound="Feed[Any]")
 
 
 class Feed(Stays, Observable[Event]):
@@ -323,6 +326,13 @@ class Feed(Stays, Observable[Event]):
         """Figures of its newest subscription: deltas that are `queued`, that were `dropped` and `delivered`, and the lag,
         in seqs and in seconds."""
         return stats(self._newest, time.time())
+
+
+def copy_feed(feed: Feed, kind: type[Kind]) -> Kind:
+    """The same feed as an object of another class of feeds."""
+    copy = kind.__new__(kind)
+    copy._prepare(feed._flow, feed._scheduler)
+    return copy
 
 
 def in_batches(feed: Feed) -> Feed:

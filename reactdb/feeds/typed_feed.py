@@ -12,15 +12,15 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from reactdb.feeds.consumers import Flow
-from reactdb.feeds.feed import Feed
+from reactdb.feeds.feed import Feed, copy_feed
 from reactdb.query import ConcatMap, Filter, HasFields, Limit, Skip, Step
 
 KEEP_EVENTS = (Filter, HasFields, Limit, Skip)
 """Terms whose results are events."""
 
 
-class Reader(Protocol):
-    """What makes objects of documents."""
+class EventReader(Protocol):
+    """What makes objects of documents in events."""
 
     def read_or_log(self, document: dict[str, Any]) -> Any: ...
 
@@ -28,14 +28,13 @@ class Reader(Protocol):
 class TypedFeed(Feed):
     """See the head of this file."""
 
-    _reader: Reader
+    _reader: EventReader
 
     @classmethod
-    def of_feed(cls, feed: Feed, reader: Reader) -> TypedFeed:
+    def of_feed(cls, feed: Feed, reader: EventReader) -> TypedFeed:
         """The feed with objects in its events."""
-        typed = cls.__new__(cls)
+        typed = copy_feed(feed, cls)
         typed._reader = reader
-        Feed._prepare(typed, feed._flow, feed._scheduler)
         return typed
 
     def _of(self, flow: Flow, scheduler: Any) -> Feed:
@@ -45,31 +44,23 @@ class TypedFeed(Feed):
         return feed
 
     def _then(self, term: Step) -> Feed:
-        flow = self._flow.then(term)
-        return (
-            self._of(flow, self._scheduler) if isinstance(term, KEEP_EVENTS) else plain(flow, self._scheduler)
-        )
+        feed = super()._then(term)
+        return feed if isinstance(term, KEEP_EVENTS) else copy_feed(feed, Feed)
 
     def union(self, *others: Feed) -> Feed:
-        united = plain(self._flow, self._scheduler).union(*others)
+        united = super().union(*others)
         is_typed = all(isinstance(other, TypedFeed) and other._reader is self._reader for other in others)
-        return self._of(united._flow, self._scheduler) if is_typed else united
+        return united if is_typed else copy_feed(united, Feed)
 
     @property
     def _delivered(self) -> Flow:
         return self._flow.then(ConcatMap(Conversion(self._reader)))
 
 
-def plain(flow: Flow, scheduler: Any) -> Feed:
-    feed = Feed.__new__(Feed)
-    feed._prepare(flow, scheduler)
-    return feed
-
-
 class Conversion:
     """The last term for one subscriber: the items to deliver for each item."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: EventReader) -> None:
         self._reader = reader
 
     def __call__(self, item: Any) -> Iterable[Any]:

@@ -7,9 +7,7 @@ Rule of this file: it makes sentences, and converts nothing.
 
 from __future__ import annotations
 
-import dataclasses
 from enum import Enum
-from pathlib import PurePath
 from typing import Any
 
 from reactdb.errors import describe_type
@@ -46,7 +44,7 @@ def find_spelling(value: Any) -> str | None:
     kind = type(value)
     if isinstance(value, Enum):
         return "x.value"
-    if isinstance(value, PurePath):
+    if hasattr(kind, "__fspath__"):
         return "str(path)"
     if kind.__module__.partition(".")[0] == "numpy":
         return _find_numpy_spelling(value)
@@ -75,7 +73,7 @@ def find_object_spelling(value: object) -> str | None:
         return "msgspec.structs.asdict(x)"
     if hasattr(kind, "__attrs_attrs__"):
         return "attrs.asdict(x)"
-    return "dataclasses.asdict(x)" if dataclasses.is_dataclass(kind) else None
+    return "dataclasses.asdict(x)" if hasattr(kind, "__dataclass_fields__") else None
 
 
 def _find_numpy_spelling(value: Any) -> str:
