@@ -152,8 +152,11 @@ class ObjectReader:
                     change[name] = change[name] if isinstance(value, TypeMismatch) else value
         return answer
 
-    def write(self, value: Any, primary_key: str) -> dict[str, Any]:
+    def write(self, value: Any, primary_key: str, *, is_merged: bool = False) -> dict[str, Any]:
         """The document of an object of the type, or of a dict, as it is to be stored.
+
+        Args:
+            is_merged: It may be merged into a stored one, where a default would take the place of a value.
 
         Raises:
             TypeMismatch: It does not fit.
@@ -170,20 +173,21 @@ class ObjectReader:
                 return document
             if not isinstance(value, Mapping):
                 raise TypeMisfit(f"expected {kind.name}, found {type(value).__name__}")
-            if primary_key in value:
-                return kind.complete(value)
             try:
                 document = kind.complete(value)
             except TypeMisfit as misfit:
+                if primary_key in value:
+                    raise
                 try:
                     # The type may demand a key, and one is made.
                     document = kind.complete({primary_key: new_key(), **value})
                 except TypeMisfit:
                     raise misfit from None
                 del document[primary_key]
-            else:
-                if document.get(primary_key) is None:
-                    document.pop(primary_key, None)
+            if primary_key not in value and document.get(primary_key) is None:
+                document.pop(primary_key, None)
+            if is_merged and document.keys() >= value.keys():
+                return {name: document[name] for name in value}
             return document
         except TypeMisfit as misfit:
             raise TypeMismatch(self.table, misfit.reason, misfit.path) from misfit.__cause__
@@ -444,7 +448,7 @@ class TypedTable(Typed, Table):
         else:
             given = documents
         answer = super().insert(
-            [reader.write(one, primary_key) for one in given],
+            [reader.write(one, primary_key, is_merged=conflict == "update") for one in given],
             conflict=conflict,
             durability=durability,
             return_changes=return_changes,

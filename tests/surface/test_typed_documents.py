@@ -271,6 +271,15 @@ class TestEveryClass:
 
         assert plain.run() == [{"id": "a", "title": "both", "done": False}]
 
+    def test_a_dict_that_is_merged_brings_no_defaults(self, db, plain, kind):
+        todos = db.table("todos", type=kind)
+        todos.insert(kind(title="milk", done=True, id="a"))
+
+        todos.insert([{"id": "a", "title": "bread"}, {"id": "b", "title": "tea"}], conflict="update")
+
+        assert todos.get("a").run() == kind(title="bread", done=True, id="a")
+        assert todos.get("b").run() == kind(title="tea", id="b")
+
     def test_json_of_an_event_has_the_documents(self, db, kind):
         todos = db.table("todos", type=kind)
         with todos.changes().cursor() as cursor:
