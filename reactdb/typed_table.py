@@ -212,6 +212,8 @@ class ObjectReader:
                     return False
                 return True
 
+            # Its name in `explain()`.
+            fits.__qualname__ = f"fits[{self.type.name}]"
             check = self._checks.setdefault(on_misfit, Filter(as_predicate(fits)))
         return check
 
