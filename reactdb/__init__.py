@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from reactdb.expression import Expression, asc, branch, desc, literal, r, row
+    from reactdb.feeds.events import ChangeEvent
     from reactdb.feeds.feed import Cursor, Feed
     from reactdb.feeds.livelist import LiveList
     from reactdb.feeds.reader import FeedReader
@@ -85,6 +86,7 @@ _HOMES = {
         "UsageError",
     ),
     "reactdb.expression": ("Expression", "asc", "branch", "desc", "literal", "r", "row"),
+    "reactdb.feeds.events": ("ChangeEvent",),
     "reactdb.feeds.feed": ("Cursor", "Feed"),
     "reactdb.feeds.livelist": ("LiveList",),
     "reactdb.feeds.reader": ("FeedReader",),
@@ -97,6 +99,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "Blob",
     "Change",
+    "ChangeEvent",
     "Commit",
     "Conflict",
     "CorruptDatabase",

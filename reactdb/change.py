@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from reactdb.type_variables import Generic, Recorded
 from reactdb.values import codec, collation
 
 INSERT, UPDATE, REPLACE, DELETE = 0, 1, 2, 3
@@ -59,7 +60,7 @@ class DocumentsBefore(Protocol):
         """The encoded document before this change, or None."""
 
 
-class Change:
+class Change(Generic[Recorded]):
     """One entry of the change log.
 
     Not frozen, because every watched write makes one, and freezing costs four times as much. Treat it as read-only
@@ -174,21 +175,21 @@ class Change:
         return self.meta is not None and self.new_bytes is not None and self.old_bytes == self.new_bytes
 
     @property
-    def old_val(self) -> codec.FrozenDict | None:
+    def old_val(self) -> Recorded | None:
         """The document before, or None. Decoded once and shared by all readers: it refuses changes."""
         value = self.old
         if value is None and self._old_bytes is not None:
             body = self.old_bytes
             value = self.old = None if body is None else codec.decode_frozen(body)
-        return value
+        return value  # type: ignore[return-value]
 
     @property
-    def new_val(self) -> codec.FrozenDict | None:
+    def new_val(self) -> Recorded | None:
         """The document after, or None. Shared, like `old_val`."""
         value = self.new
         if value is None and self.new_bytes is not None:
             value = self.new = codec.decode_frozen(self.new_bytes)
-        return value
+        return value  # type: ignore[return-value]
 
     def documents(self) -> tuple[codec.FrozenDict | None, codec.FrozenDict | None]:
         """(`old_val`, `new_val`): each event needs both."""

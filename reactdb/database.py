@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
 
 from reactdb.blobs import Blobs
 from reactdb.call_stack import find_calling_line
@@ -67,6 +67,8 @@ if TYPE_CHECKING:
 
 MOST_ORIGIN = 256
 
+Typed = TypeVar("Typed")
+
 
 @explained
 def connect(
@@ -81,6 +83,7 @@ def connect(
     wal_limit_bytes: int | None = None,
     allow_network: bool = False,
     clock: Clock | None = None,
+    encode: Callable[[Any], Any] | None = None,
 ) -> Database:
     """Open a database file, made where it is missing, or ":memory:".
 
@@ -101,6 +104,12 @@ def connect(
         clock: A `reactdb.testing.VirtualClock` for tests; None: that of the file's other handles in this process, or the
             system's. It gives the times of changes, `r.now()`, generated keys, squash intervals, ages, leases, and timeouts of
             cursors. Waits for locks and disks stay real.
+        encode: A function that is called with each value that cannot be stored, in a document or a patch that is written
+            through this handle, or with a document that is no dict. Its result is stored. It is not called for other
+            values, nor for writes of a dialect. None: such values are refused.
+        encode: A function that is called with each value that cannot be stored, in a document or a patch that is written
+            through this handle, or with a document that is no dict. Its result is stored. It is not called for other
+            values, nor for writes of a dialect. None: such values are refused.
 
     Returns:
         A Database; use it as a context manager, or close it. Connecting twice to one path gives two handles on one
@@ -127,6 +136,8 @@ def connect(
     if kept not in (None, AUTO) and read_only:
         raise InvalidOption("retention removes history, which read_only=True does not")
     check_flag("allow_network", allow_network)
+    if encode is not None and not callable(encode):
+        raise InvalidOption(f"encode is a function of one value, or None, not {format_value(encode)}")
     engine = registry.open_engine(
         _name_of(path), read_only, float(busy_timeout), allow_network, check_clock(clock)
     )
@@ -134,7 +145,9 @@ def connect(
         engine.wal_limit_bytes = wal_limit_bytes
     line = find_calling_line()
     opened_at = "an unknown line" if line is None else "{}:{}".format(*line)
-    database = Database(Session(engine, durability, scheduler, origin, float(busy_timeout), opened_at))
+    session = Session(engine, durability, scheduler, origin, float(busy_timeout), opened_at)
+    session.encode_hook = encode
+    database = Database(session)
     if kept != AUTO and not read_only:
         try:
             database.set_retention(retention)
@@ -199,9 +212,36 @@ class ReadableDatabase:
         """The file's absolute path, or ":memory:"."""
         return self._session.engine.path
 
-    def table(self, name: str) -> Table:
-        """The table of this name. That it exists is looked at when it is used."""
-        return Table(self._session, Query(check_name("Table", name)))
+    @overload
+    def table(self, name: str) -> Table: ...
+
+    @overload
+    def table(self, name: str, *, type: type[Typed], on_invalid: str = "raise") -> Table[Typed]: ...
+
+    @overload
+    def table(self, name: str, *, type: Any, on_invalid: str = "raise") -> Table[Any]: ...
+
+    def table(self, name: str, *, type: Any = None, on_invalid: str = "raise") -> Table[Any]:
+        """The table of this name. That it exists is looked at when it is used.
+
+        Args:
+            type: The type of the documents: a TypedDict, a dataclass, an attrs class, a `msgspec.Struct` or a pydantic model.
+                Inserts take its objects, and dicts, and check them; reads and feeds return objects of it. None: plain
+                dicts.
+            on_invalid: What a read does with a stored document that does not fit the type: "raise" raises TypeMismatch, "skip"
+                leaves it out. Feeds always pass over such documents, and count and log them.
+
+        Raises:
+            InvalidOption: `type` is something else.
+            MissingExtra: All but pydantic's types need msgspec, the extra `typed`.
+        """
+        query = Query(check_name("Table", name))
+        if type is None and on_invalid == "raise":
+            return Table(self._session, query)
+        # Imported here because most programs have plain dicts.
+        from reactdb.typed_table import typed_table
+
+        return typed_table(self._session, query, type, on_invalid)
 
     def __getitem__(self, name: str) -> Table:
         """The same as `table(name)`."""
@@ -279,7 +319,7 @@ class ReadableDatabase:
         return log_changes(self._session.engine, self._session.read, since, until, info)
 
 
-class Database(ReadableDatabase, FeedSource):
+class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
     """An open database. See `connect`.
 
     Thread safety: any method from any thread. A transaction belongs to the thread, the asyncio task and the greenlet that began
@@ -579,7 +619,7 @@ class Database(ReadableDatabase, FeedSource):
     def consumer(
         self,
         name: str,
-        selection: Selection | None = None,
+        selection: Selection[Any, Any] | None = None,
         *,
         since: int | str | None = None,
         partitions: int | None = None,
@@ -652,7 +692,7 @@ class Database(ReadableDatabase, FeedSource):
 
     def materialize(
         self,
-        selection: Selection,
+        selection: Selection[Any, Any],
         into: str,
         *,
         rebuild: bool = False,

@@ -3,6 +3,7 @@
     ReactDBError
     ├── UsageError                the caller's mistake; nothing was changed
     │   ├── InvalidDocument       cannot be stored and come back equal (also a ValueError)
+    │   │   └── TypeMismatch      a document does not fit the type of `db.table(name, type=...)`
     │   ├── InvalidKey            cannot be a primary key or an index bound (also a ValueError)
     │   ├── InvalidName           of a table or an index (also a ValueError)
     │   ├── InvalidOption         an option's value or type (also a TypeError and a ValueError)
@@ -143,6 +144,29 @@ class InvalidDocument(UsageError, ValueError):
         self.reason = reason
         self.path = path
         super().__init__(f"{render_path(path)}: {reason}")
+
+
+class TypeMismatch(InvalidDocument):
+    """A document does not fit the type that was given to `db.table(name, type=...)`: a document that is to be stored, or one that
+    is stored already.
+
+    Attributes:
+        table: The name of the table.
+        key: The primary key of a stored document; None for one that is not stored yet.
+        path: The place in the document: `()` is the document itself, `("tags", 3)` its fourth tag.
+        reason: Such as "expected bool, found text".
+    """
+
+    def __init__(self, table: str, reason: str, path: tuple[str | int, ...] = (), key: object = None) -> None:
+        super().__init__(reason, path)
+        self.table = table
+        self.key = key
+        stored = "" if key is None else f"/{key:.100}" if type(key) is str else f"/{format_value(key)}"
+        # As JSONPath writes it.
+        place = "$" + "".join(
+            f"[{step}]" if isinstance(step, int) or step == "..." else f".{step}" for step in path
+        )
+        self.args = (f"{table}{stored}: {place}: {reason}",)
 
 
 def render_path(path: tuple[str | int, ...]) -> str:

@@ -9,16 +9,68 @@ Rule of this file: it passes the options on by their names, and checks none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
+
+from reactdb.type_variables import Document, Generic
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from reactdb.feeds.events import ChangeEvent
     from reactdb.feeds.feed import Feed
 
 
-class FeedSource:
+class ChangesOptions(TypedDict, total=False):
+    """The options of `changes` but `batches`, which decides what an event is."""
+
+    squash: bool | float
+    changefeed_queue_size: int
+    include_initial: bool
+    include_states: bool
+    include_offsets: bool
+    include_types: bool
+    include_seq: bool
+    include_catalogue: bool
+    include_commit: bool
+    include_origin: bool
+    since: int | str | None
+    on_overflow: str | None
+    on_predicate_error: str
+    skip_origin: str | None
+
+
+class FeedSource(Generic[Document]):
     """See the head of this file."""
 
     __slots__ = ()
+
+    # The events of plain tables are dicts also to type checkers, and those of typed tables a TypedDict with the type.
+
+    @overload
+    def changes(  # type: ignore[overload-overlap]
+        self: FeedSource[dict[str, Any]],
+        *,
+        batches: Literal[False] = False,
+        **options: Unpack[ChangesOptions],
+    ) -> Feed[dict[str, Any]]: ...
+
+    @overload
+    def changes(  # type: ignore[overload-overlap]
+        self: FeedSource[dict[str, Any]], *, batches: Literal[True], **options: Unpack[ChangesOptions]
+    ) -> Feed[list[dict[str, Any]]]: ...
+
+    @overload
+    def changes(
+        self, *, batches: Literal[False] = False, **options: Unpack[ChangesOptions]
+    ) -> Feed[ChangeEvent[Document]]: ...
+
+    @overload
+    def changes(
+        self, *, batches: Literal[True], **options: Unpack[ChangesOptions]
+    ) -> Feed[list[ChangeEvent[Document]]]: ...
+
+    @overload
+    def changes(self, *, batches: bool, **options: Unpack[ChangesOptions]) -> Feed[Any]: ...
 
     def changes(
         self,
@@ -38,7 +90,7 @@ class FeedSource:
         on_overflow: str | None = None,
         on_predicate_error: str = "skip",
         skip_origin: str | None = None,
-    ) -> Feed:
+    ) -> Feed[Any]:
         """Watch the result of a selection, or every table of a database, also those made later.
 
         Cold: every subscription has its own position and queue. Events come in log order, on the committing thread after its
@@ -88,6 +140,6 @@ class FeedSource:
         del options["self"]
         return self._watch(options)
 
-    def _watch(self, options: Mapping[str, Any]) -> Feed:
+    def _watch(self, options: Mapping[str, Any]) -> Feed[Any]:
         """A feed with these options, by name. Each subclass knows what it watches."""
         raise NotImplementedError

@@ -42,7 +42,9 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 import reactdb.values.blob  # noqa: F401 - it registers the library's own type, which is read here also where no file is open
-from reactdb.errors import InvalidDocument, describe_type
+from reactdb.document_types import document_type, is_object
+from reactdb.errors import InvalidDocument, UsageError, describe_type
+from reactdb.plain_json import to_plain
 from reactdb.values.codec import MAX_DEPTH, FrozenDict, FrozenList, UnknownValue
 from reactdb.values.extension_types import REGISTERED, is_extension, not_registered_error
 from reactdb.values.pseudotypes import REQL, binary_object, time_object
@@ -81,30 +83,61 @@ quick_encode, quick_decode = _msgspec()
 # Finds text that msgspec may write differently: it writes null for NaN and the infinities, has its own form for small and large
 # floats, and does not know the keys that mark a typed object.
 _DIFFERENT: Final = re.compile(r'null|[0-9]e[-0-9]|0\.0000|_type\$"')
+# Finds text with numbers that JavaScript may not read exactly.
+_INEXACT: Final = re.compile(r"[0-9]{16}")
 
 
 # ---------------------------------------------------------------------------------------------------------------
 # Writing
 
 
-def dumps(value: Any) -> str:
+def dumps(value: Any, *, plain: bool = False) -> str:
     """The value as one line of JSON; `loads` reads it back as an equal value.
 
     Args:
         value: A document, an event of a feed, or any value that a document can hold; dicts that refuse changes, too.
-            A tuple becomes a list.
+            A tuple becomes a list, and an object of a typed table its document.
+        plain: Write JSON for browsers, without typed objects: times in ISO 8601, Decimals, UUIDs and integers beyond
+            2**53 - 1 as texts, timedeltas in seconds, bytes in base64, NaN and the infinities as null. `loads` does not
+            give the value back.
 
     Raises:
         InvalidDocument: It contains a value that no document can have; `path` says where.
     """
     try:
-        if quick_encode is not None and _is_plain(value):
-            text = quick_encode(value).decode()
-            if _DIFFERENT.search(text) is None:
-                return text
-        return encode(to_json(value))
+        try:
+            return _dumps(value, to_plain if plain else to_json)
+        except KeyError:
+            documents = _replace_objects(value)
+            if documents is value:
+                raise
+        return _dumps(documents, to_plain if plain else to_json)
     except (KeyError, RecursionError, TypeError, UnicodeError):
         raise _find_refused_part(value, []) from None
+
+
+def _dumps(value: Any, convert: Callable[[Any], Any]) -> str:
+    if quick_encode is not None and _is_plain(value):
+        text = quick_encode(value).decode()
+        if (_DIFFERENT if convert is to_json else _INEXACT).search(text) is None:
+            return text
+    return encode(convert(value))
+
+
+def _replace_objects(value: Any) -> Any:
+    """The value with documents in place of objects of typed tables; the value itself where it has none."""
+    if isinstance(value, dict):
+        fields = {name: _replace_objects(inner) for name, inner in value.items()}
+        return value if all(fields[name] is value[name] for name in fields) else fields
+    if isinstance(value, (list, tuple)):
+        elements = [_replace_objects(inner) for inner in value]
+        return value if all(new is old for new, old in zip(elements, value, strict=True)) else elements
+    if type(value).__module__ == "builtins" or not is_object(value):
+        return value
+    try:
+        return document_type(type(value)).write(value)
+    except UsageError:
+        return value
 
 
 def _is_plain(value: Any) -> bool:

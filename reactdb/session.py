@@ -59,6 +59,7 @@ from reactdb.store.sweeps import Sweep, sweep_of
 from reactdb.store.transaction import WriteTransaction
 from reactdb.store.undo import Undo
 from reactdb.store.writer import Durability
+from reactdb.values.encode_hook import EncodeHook
 
 if TYPE_CHECKING:
     from reactivex.abc import SchedulerBase
@@ -91,6 +92,7 @@ class Session:
     Attributes:
         engine: The open file. All sessions of this process on one file have the same one.
         durability: The default durability of a write.
+        encode_hook: The function of `connect(encode=...)`, for values that cannot be stored; None: they are refused.
         hints: The lines of the program with a logged hint about a query that was probably a mistake.
 
     Thread safety: any method from any thread. A transaction belongs to the flow that began it (see `store.flows`).
@@ -115,6 +117,7 @@ class Session:
         self.engine = engine
         self.durability: Durability = durability
         self.hints = HintLog()
+        self.encode_hook: EncodeHook | None = None
         self._scheduler = scheduler
         self._origin = origin
         self._busy_timeout_s = busy_timeout_s
@@ -420,9 +423,11 @@ class Session:
 
     def inside(self, block: Block) -> SessionInside:
         """A session inside of a block of `block()`, for any flow of its thread."""
-        return SessionInside(
+        inside = SessionInside(
             block, self.engine, self.durability, self._scheduler, self._origin, self._busy_timeout_s
         )
+        inside.encode_hook = self.encode_hook
+        return inside
 
     def on(self, engine: Engine) -> Session:
         """A session on another open file, with the settings of this one. It is the handle of that file."""

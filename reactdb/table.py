@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Never, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Never, NoReturn, overload
 
 from reactdb.aggregates import field_or_expression, one_or_list, several
 from reactdb.async_functions import refuse_async
@@ -27,7 +27,9 @@ from reactdb.documents.hints import hints
 from reactdb.documents.read import run as read
 from reactdb.documents.write import (
     PLAIN_KEYS,
+    RAISE,
     OnConflict,
+    Policy,
     Write,
     check_expected,
     check_return_changes,
@@ -96,7 +98,10 @@ from reactdb.query import (
 from reactdb.session import Session, live_table
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.transaction import WriteTransaction
+from reactdb.type_variables import Document, Generic, Result
 from reactdb.values import codec, collation
+from reactdb.values.encode_hook import EncodeHook, encode_values
+from reactdb.values.refusals import explain_document
 from reactdb.wrong_calls import explain_wrong_calls
 
 if TYPE_CHECKING:
@@ -107,7 +112,7 @@ if TYPE_CHECKING:
 WRITABLE_STEPS = (Get, GetAll, Between, Filter, HasFields, OrderBy, Limit, Skip, Nth, Sample)
 
 
-class Selection(FeedSource):
+class Selection(FeedSource[Document], Generic[Document, Result]):
     """A query over one table. Lazy: every method returns another selection; `run`, iteration and `changes` use it.
 
     Thread safety: a value; any thread may use it.
@@ -117,6 +122,8 @@ class Selection(FeedSource):
 
     # One of `guessed_words.KINDS`.
     _kind: ClassVar[str] = "selection"
+    # The rules for the documents that are written.
+    _policy: Policy = RAISE
 
     def __init__(self, session: Session, query: Query) -> None:
         self._session = session
@@ -131,7 +138,7 @@ class Selection(FeedSource):
         """The target of a write, in the form for `documents.write`."""
         return self._query
 
-    def _then(self, step: Step) -> Selection:
+    def _then(self, step: Step) -> Selection[Any, Any]:
         return Selection(self._session, self._query.then(step))
 
     # -----------------------------------------------------------------------------------------------------------
@@ -199,7 +206,7 @@ class Selection(FeedSource):
         index: str | None = None,
         left_bound: Bound = "closed",
         right_bound: Bound = "open",
-    ) -> Selection:
+    ) -> Selection[Document]:
         """Documents with lower <= key < upper, of the primary key or of an index. `minval` and `maxval` mean no bound.
 
         A bound may be a list, for a compound index, with `minval` and `maxval` inside it.
@@ -224,7 +231,7 @@ class Selection(FeedSource):
         stop = collation.key_bytes(upper) + (b"\x00" if right_bound == "closed" else b"")
         return self._then(Between(lower, upper, index, left_bound, right_bound, start, stop))
 
-    def filter(self, *conditions: Any, default: Any = False, **fields: Any) -> Selection:
+    def filter(self, *conditions: Any, default: Any = False, **fields: Any) -> Selection[Document]:
         """Documents that pass all conditions: `filter(row["score"] > 10, team="red")`.
 
         Args:
@@ -238,17 +245,17 @@ class Selection(FeedSource):
             QueryError: No condition, or one that makes no sense for any document.
             InvalidOption: An async function.
         """
-        selection = self
+        selection: Selection[Document] = self  # type: ignore[assignment]
         for predicate in self._session.timed(as_predicates)(conditions, default, fields):
             selection = selection._then(Filter(predicate))
         return selection
 
-    def has_fields(self, *fields: Any) -> Selection:
+    def has_fields(self, *fields: Any) -> Selection[Document]:
         """Documents that have every one of the fields, and not null. A dict names fields inside of fields; a list names
         several."""
         return self._then(HasFields(as_predicate(row.has_fields(*fields))))
 
-    def order_by(self, *keys: Any, index: Any = None) -> Selection:
+    def order_by(self, *keys: Any, index: Any = None) -> Selection[Document]:
         """In order of an index, then of keys: field names, expressions, or these in `asc(...)` or `desc(...)`.
 
         An index gives the order without sorting, also after filters. Documents without the field come first (with an
@@ -283,15 +290,15 @@ class Selection(FeedSource):
             return self._then(step)
         return Selection(self._session, self._query.in_index_order(step))
 
-    def limit(self, count: int) -> Selection:
+    def limit(self, count: int) -> Selection[Document]:
         """The first `count` documents."""
         return self._then(Limit(check_count("LIMIT", count)))
 
-    def skip(self, count: int) -> Selection:
+    def skip(self, count: int) -> Selection[Document]:
         """All but the first `count` documents."""
         return self._then(Skip(check_count("SKIP", count)))
 
-    def nth(self, place: int) -> Selection:
+    def nth(self, place: int) -> Selection[Document, Document]:
         """The one document at a place, from 0; below zero it counts from the end, and then every document is read.
         `selection[place]` is the same.
 
@@ -300,11 +307,11 @@ class Selection(FeedSource):
         """
         return self._then(Nth(check_place(place)))
 
-    def sample(self, count: int) -> Selection:
+    def sample(self, count: int) -> Selection[Document]:
         """`count` documents by chance, each at most once, other ones at each run. All of them are read for that."""
         return self._then(Sample(check_count("SAMPLE", count)))
 
-    def union(self, *others: Selection) -> Selection:
+    def union(self, *others: Selection[Any, Any]) -> Selection[Any]:
         """These documents, then those of the other selections, perhaps of other tables."""
         for other in others:
             if not isinstance(other, Selection) or other._session is not self._session:
@@ -314,11 +321,11 @@ class Selection(FeedSource):
     # -----------------------------------------------------------------------------------------------------------
     # Transforming
 
-    def map(self, function: Any) -> Selection:
+    def map(self, function: Any) -> Selection[Any]:
         """The value of an expression (or of a callable on a document) for each document."""
         return self._then(Map(as_function(function)))
 
-    def concat_map(self, function: Any) -> Selection:
+    def concat_map(self, function: Any) -> Selection[Any]:
         """The elements of the list that the function returns for each document, one after the other."""
         return self._then(ConcatMap(as_function(function)))
 
@@ -335,11 +342,20 @@ class Selection(FeedSource):
         """`has_fields` and `pluck` combined."""
         return self.has_fields(*fields).pluck(*fields)
 
-    def merge(self, *others: Any) -> Selection:
+    def merge(self, *others: Any) -> Selection[Any]:
         """Each document with the fields of others merged in; inside of fields too, unless `literal` says otherwise."""
         return self._then(Map(row.merge(*(as_function(other) for other in others)), "merge"))
 
-    def __getitem__(self, place: str | int | slice) -> Selection:
+    @overload
+    def __getitem__(self, place: str) -> Selection[Any]: ...
+
+    @overload
+    def __getitem__(self, place: int) -> Selection[Document, Document]: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Selection[Document]: ...
+
+    def __getitem__(self, place: str | int | slice) -> Selection[Any, Any]:
         """`[name]` the value of one field, of the documents that have it; `[number]` the document there, as `nth`;
         `[start:stop]` a part, as `skip` and `limit`.
 
@@ -359,20 +375,20 @@ class Selection(FeedSource):
             'selection["score"], selection[0] or selection[3:5]'
         )
 
-    def _part(self, place: slice) -> Selection:
+    def _part(self, place: slice) -> Selection[Document]:
         if place.step is not None:
             raise QueryError("a selection's part has no step: write [start:stop]")
         start = 0 if place.start is None else place.start
         for bound, side in ((start, "left"), (place.stop, "right")):
             if isinstance(bound, int) and bound < 0:
                 raise QueryError(f"Cannot use a negative {side} index on a stream.")
-        part = self if start == 0 else self.skip(start)
+        part: Selection[Document] = self if start == 0 else self.skip(start)  # type: ignore[assignment]
         if place.stop is None:
             # A part of a value, such as of a count, is refused also where it is the whole.
             return part if part is not self else self.skip(0)
         return part.limit(max(0, check_count("SLICE", place.stop) - check_count("SLICE", start)))
 
-    def distinct(self, *fields: Any, index: str | None = None) -> Selection:
+    def distinct(self, *fields: Any, index: str | None = None) -> Selection[Any]:
         """The different documents, or the different values of a field (or expression), in order.
 
         Args:
@@ -387,7 +403,7 @@ class Selection(FeedSource):
             return self._then(DistinctOfIndex(only_index("distinct", fields, index)))
         return self._then(Distinct(one_or_list(fields, missing_is_none=False)))
 
-    def group(self, *fields: Any, index: str | None = None) -> Selection:
+    def group(self, *fields: Any, index: str | None = None) -> Selection[Any]:
         """Groups by a field (or expression); with a following aggregate, one value a group.
 
         The groups are a list of dicts with `group` and `reduction`, in the order of the groups. After an aggregate, other
@@ -408,7 +424,7 @@ class Selection(FeedSource):
             raise UsageError('group takes fields or an index: group("team"), group("team", "year")')
         return self._then(Group(expression))
 
-    def aggregate(self, **named: Any) -> Selection:
+    def aggregate(self, **named: Any) -> Selection[Any]:
         """Several aggregates at once, in one pass over the documents: a dict of their values by their names.
 
             games.aggregate(games=r.count(), points=r.sum("score"))
@@ -423,27 +439,27 @@ class Selection(FeedSource):
         """
         return self._then(several(named))
 
-    def count(self) -> Selection:
+    def count(self) -> Selection[Any, int]:
         """How many documents: a number."""
         return self._aggregate("count", None)
 
-    def sum(self, field: Any = None) -> Selection:
+    def sum(self, field: Any = None) -> Selection[Any, Any]:
         """The sum of a field over the documents that have it; 0 for none."""
         return self._aggregate("sum", field)
 
-    def avg(self, field: Any = None) -> Selection:
+    def avg(self, field: Any = None) -> Selection[Any, Any]:
         """The mean of a field over the documents that have it; None for none."""
         return self._aggregate("avg", field)
 
-    def min(self, field: Any = None, *, index: str | None = None) -> Selection:
+    def min(self, field: Any = None, *, index: str | None = None) -> Selection[Document, Document | None]:
         """The document with the least value of a field, or the first of an index; None for none."""
         return self._aggregate("min", field, index)
 
-    def max(self, field: Any = None, *, index: str | None = None) -> Selection:
+    def max(self, field: Any = None, *, index: str | None = None) -> Selection[Document, Document | None]:
         """The document with the greatest value of a field, or the last of an index; None for none."""
         return self._aggregate("max", field, index)
 
-    def _aggregate(self, kind: Aggregation, field: Any, index: str | None = None) -> Selection:
+    def _aggregate(self, kind: Aggregation, field: Any, index: str | None = None) -> Selection[Any, Any]:
         if field is not None and index is not None:
             raise UsageError(f"{kind} takes a field or an index, not both")
         check_index(index)
@@ -452,7 +468,7 @@ class Selection(FeedSource):
     # -----------------------------------------------------------------------------------------------------------
     # Reading and watching
 
-    def run(self, *connection: Never) -> Any:
+    def run(self, *connection: Never) -> Result:
         """Read it: a document or None for `get`, a value for an aggregate, otherwise a list. You may change the
         result.
 
@@ -463,22 +479,22 @@ class Selection(FeedSource):
         if connection:
             raise connection_error()
         session = self._session
-        result = session.run(self._query)
+        result: Result = session.run(self._query)
         session.hints.look(self._query, session.read, found_nothing=not result)
         return result
 
-    def first(self) -> Any:
+    def first(self) -> Document | None:
         """Read the first document, or the first value; None if there is none.
 
         Raises:
             TableNotFound, IndexNotFound, QueryError: The query cannot be executed, or its result is one value already.
         """
         if self._is_single:
-            return self.run()
+            return self.run()  # type: ignore[return-value]
         found = self.limit(1).run()
         return found[0] if found else None
 
-    def one(self) -> Any:
+    def one(self) -> Document:
         """Read the only document.
 
         Raises:
@@ -488,7 +504,7 @@ class Selection(FeedSource):
         query = self._query
         with self._session.read() as snapshot:
             if self._is_single:
-                found = [one for one in (read(query, snapshot),) if one is not None]
+                found: list[Document] = [one for one in (read(query, snapshot),) if one is not None]
             else:
                 found = read(query.then(Limit(2)), snapshot)
             count = len(found) if len(found) < 2 else sum(1 for _ in read(query, snapshot))
@@ -515,7 +531,7 @@ class Selection(FeedSource):
         """Whether the result is one document, or None."""
         return self._query.is_point or (self._query.is_nth and not self._query.is_grouped)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Document]:
         """The documents, of one state: a long loop does not see later writes."""
         result = self.run()
         if not isinstance(result, list):
@@ -524,7 +540,7 @@ class Selection(FeedSource):
             )
         return iter(result)
 
-    def _watch(self, options: Mapping[str, Any]) -> Feed:
+    def _watch(self, options: Mapping[str, Any]) -> Feed[Any]:
         self._session.hints.look(self._query, self._session.read, found_nothing=True)
         return self._session.watch(self._query, options)
 
@@ -582,6 +598,8 @@ class Selection(FeedSource):
             Conflict: A document is not as `expect` says. Nothing was written then.
             InvalidDocument, InvalidKey, QueryError: Nothing was written then.
         """
+        if self._session.encode_hook is not None:
+            patch = encode_argument(patch, self._session.encode_hook)
         runs_user_code = is_user_code(patch)
         selected = self._selected
         given = self._session.timed(check_patch)(
@@ -609,6 +627,8 @@ class Selection(FeedSource):
 
         Args and errors as for `update`; `document` may be a dict, an expression or a callable.
         """
+        if self._session.encode_hook is not None:
+            document = encode_argument(document, self._session.encode_hook)
         new = self._session.timed(compile_function)(document)
         return self._write(
             "replace",
@@ -653,6 +673,7 @@ class Selection(FeedSource):
         return self._session.write(
             query.table,
             work,
+            self._policy,
             return_changes=return_changes,
             durability=durability,
             is_shareable=query.is_point and not runs_user_code,
@@ -660,7 +681,7 @@ class Selection(FeedSource):
         )
 
 
-class PointSelection(Selection):
+class PointSelection(Selection[Document, Document | None]):
     """One document, by primary key; it may be missing."""
 
     __slots__ = ("_key", "_selected", "_table")
@@ -684,7 +705,7 @@ class PointSelection(Selection):
             self._query = query = Query(self._table, (Get(self._key, self._selected),))
             return query
 
-    def run(self, *connection: Never) -> Any:
+    def run(self, *connection: Never) -> Document | None:
         """Read it: the document, or None. It is yours to change.
 
         Raises:
@@ -693,7 +714,7 @@ class PointSelection(Selection):
         if connection:
             raise connection_error()
         body = self._session.get(self._table, self._selected)
-        return None if body is None else codec.decode(body)
+        return None if body is None else codec.decode(body)  # type: ignore[return-value]
 
     def _write(
         self,
@@ -708,13 +729,14 @@ class PointSelection(Selection):
         return self._session.write(
             self._table,
             work,
+            self._policy,
             return_changes=return_changes,
             durability=durability,
             is_shareable=not runs_user_code,
             operation=operation,
         )
 
-    def history(self) -> list[Change]:
+    def history(self) -> list[Change[Document]]:
         """Every remaining log entry of this key, oldest first; also of a deleted key."""
         with self._session.read() as snapshot:
             table = find_table(self._table, snapshot)
@@ -743,7 +765,7 @@ class PointSelection(Selection):
         return Blobs(self._session).open(stub)
 
 
-class Table(Selection):
+class Table(Selection[Document]):
     """A table: the selection of all its documents, and the operations on a table."""
 
     __slots__ = ()
@@ -763,7 +785,7 @@ class Table(Selection):
         with self._session.read() as snapshot:
             return find_table(self.name, snapshot).primary_key
 
-    def get(self, key: Any) -> PointSelection:
+    def get(self, key: Any) -> PointSelection[Document]:
         """The document with this primary key. 1 and 1.0 are one key.
 
         Raises:
@@ -772,7 +794,7 @@ class Table(Selection):
         data = collation.primary_key_bytes(key) if type(key) in PLAIN_KEYS else key_of(key)
         return PointSelection(self._session, self._query.table, key, data)
 
-    def get_all(self, *keys: Any, index: str | None = None) -> Selection:
+    def get_all(self, *keys: Any, index: str | None = None) -> Selection[Document]:
         """The documents with these keys, in the order of the arguments; of the primary key or of an index.
 
         A repeated key gives its documents twice, as in ReQL.
@@ -814,7 +836,14 @@ class Table(Selection):
             )
         if callable(conflict):
             refuse_async(conflict, "conflict")
+        if self._session.encode_hook is not None:
+            documents = encode_documents(documents, self._session.encode_hook)
         given = [documents] if type(documents) is dict or isinstance(documents, Mapping) else documents
+        if type(given) is not list:
+            # Some of these are iterable, and their elements are no documents.
+            foreign = explain_document(given)
+            if foreign is not None:
+                raise InvalidDocument(foreign)
         if type(given) is not list and (isinstance(given, (str, bytes)) or not hasattr(given, "__iter__")):
             raise QueryError(f"insert takes a dict, or an iterable of dicts, not {type(documents).__name__}")
         if return_changes is not False:
@@ -824,6 +853,7 @@ class Table(Selection):
         return self._session.write(
             name,
             partial(insert, documents=prepared, conflict=conflict),
+            self._policy,
             return_changes=return_changes,
             durability=durability,
             is_shareable=not callable(conflict),
@@ -957,7 +987,7 @@ class Table(Selection):
 explain_wrong_calls(FeedSource, Selection, PointSelection, Table)
 
 
-def query_of(selection: Selection) -> Query:
+def query_of(selection: Selection[Any, Any]) -> Query:
     """A selection's query, as a value: for code above selections, such as durable consumers."""
     return selection._query
 
@@ -979,6 +1009,29 @@ def check_before(
         work(write)
 
     return checked
+
+
+def encode_documents(documents: Any, hook: EncodeHook) -> Any:
+    """The argument of `insert` after the function of `connect(encode=...)`."""
+    if isinstance(documents, Mapping):
+        return encode_values(dict(documents), hook, is_kept)
+    if explain_document(documents) is not None or not hasattr(documents, "__iter__"):
+        return encode_values(documents, hook, is_kept)
+    if isinstance(documents, (str, bytes)):
+        return documents
+    return [encode_values(dict(one) if isinstance(one, Mapping) else one, hook, is_kept) for one in documents]
+
+
+def encode_argument(argument: Any, hook: EncodeHook) -> Any:
+    """The same for the argument of `update` and `replace`. Of a function, the results are converted."""
+    if callable(argument) and not isinstance(argument, Expression):
+        return lambda document: encode_values(argument(document), hook, is_kept)
+    return encode_values(argument, hook, is_kept)
+
+
+def is_kept(value: object) -> bool:
+    """Whether a value stays as it is: what computes values, and what has a sentence of its own."""
+    return isinstance(value, Expression) or hasattr(type(value), "refused_as_value")
 
 
 def comparison_error(sign: str) -> NotAValue:

@@ -38,6 +38,7 @@ from reactdb.query import Get, Query
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.transaction import Documents, KeyTaken, WriteTransaction
 from reactdb.values import codec, collation
+from reactdb.values.refusals import explain_document
 
 OnConflict = Literal["error", "replace", "update"] | Callable[[Any, dict[str, Any], dict[str, Any]], Any]
 Stored = tuple[int, bytes]
@@ -63,9 +64,11 @@ class Policy:
         is_same: Whether an encoded document equals the stored document, so that nothing is logged.
             `codec.same_in_order` also compares the order of fields, and so logs a document if only the order has
             changed.
+        checks_documents: `encode` looks at the whole document, also where a patch has plain fields only.
     """
 
     counts_errors = False
+    checks_documents = False
     is_same: Callable[[bytes, bytes], bool] = staticmethod(codec.same_bytes)
 
     def encode(self, table: TableInfo, key: bytes, old_body: bytes | None, document: Any) -> bytes:
@@ -518,7 +521,7 @@ def merge_into(write: Write, key: bytes, old: Stored, patch: Patch, runs_user_co
         given = write.call(patch, codec.decode(body))
     else:
         given = patch(document)
-    if codec.is_flat(given) and write.table.primary_key not in given:
+    if codec.is_flat(given) and write.table.primary_key not in given and not write.policy.checks_documents:
         # Plain fields are the commonest patch, and the rest of the old document needs no check.
         new = {**document, **given}
         documents = None if shared is None else (shared, codec.FrozenDict(new))
@@ -567,7 +570,11 @@ def encode_checked(table: TableInfo, key: bytes, old_body: bytes | None, documen
 
 
 def not_an_object_message(value: Any) -> str:
-    """ReQL's sentence, which prints the value. For a foreign object it names only the type."""
+    """ReQL's sentence, which prints the value. For a foreign object it names the type, and what to write instead where that is
+    known."""
+    foreign = explain_document(value)
+    if foreign is not None:
+        return foreign
     try:
         value = codec.decode_value(codec.encode_value(value))
     except InvalidDocument:

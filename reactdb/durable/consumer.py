@@ -53,7 +53,7 @@ class DurableConsumer:
         self,
         session: Session,
         name: str,
-        selection: Selection | None,
+        selection: Selection[Any, Any] | None,
         *,
         since: int | str | None,
         partitions: int | None,

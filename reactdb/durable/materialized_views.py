@@ -125,7 +125,7 @@ class Materialized:
     def __init__(
         self,
         session: Session,
-        selection: Selection,
+        selection: Selection[Any, Any],
         into: str,
         *,
         rebuild: bool = False,

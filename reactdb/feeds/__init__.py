@@ -42,6 +42,7 @@ The objects that programs hold:
     rx              makes a feed an Observable; the one module that imports reactivex, and only at its use
     feed            the result of `changes()`
     livelist        a list that follows a selection
+    typed_feed      the feed of a table with a type
 
 Rule of this folder: a view is pure. Threads, time and Rx stay outside of it.
 """

@@ -16,14 +16,47 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, Generic, TypedDict
 
 from reactdb.change import CatalogueChange, Change
 from reactdb.feeds.options import FeedOptions
 from reactdb.feeds.views.base import AnyDelta, Delta, Initial
+from reactdb.type_variables import Recorded
 
 Event = dict[str, Any]
 Render = Callable[[AnyDelta], "Event | None"]
+
+
+class ChangeEvent(TypedDict, Generic[Recorded]):
+    """The event of a feed, for type checkers: at run time it is a plain dict. `ChangeEvent[Todo]` has objects of a type.
+
+    An event has only the keys that the options of `changes` ask for, and an initial value has no `old_val`; look for a key with
+    `in` or `get` where that is not known.
+
+    Attributes:
+        old_val, new_val: The documents before and after; None where the result had, or has, none.
+        type: "add", "remove", "change", "initial", "state" or "catalogue".
+        old_offset, new_offset: Places in the list, from 0; None for no place.
+        state: "initializing", "ready" or "catching_up"; such an event has nothing else but `type`.
+        seq, commit: Positions in the log: of the change, and of the first change of its commit.
+        origin: The name of the writer, or None.
+        table: The name of the table, in a feed of the database.
+        group: The group, in a grouped feed.
+        error: How many events were dropped, in words; such an event has nothing else.
+    """
+
+    old_val: Recorded | None
+    new_val: Recorded | None
+    type: str
+    old_offset: int | None
+    new_offset: int | None
+    state: str
+    seq: int
+    commit: int
+    origin: str | None
+    table: str
+    group: Any
+    error: str
 
 
 def overflow_event(skipped: int) -> Event:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from reactdb.async_functions import refuse_async
 from reactdb.clock import in_force
@@ -49,12 +49,14 @@ from reactdb.feeds.reader import FeedReader
 from reactdb.feeds.request import Request
 from reactdb.feeds.rx import DisposableBase, Observable, is_observable
 from reactdb.query import ConcatMap, Filter, HasFields, Limit, Map, Query, Skip, Step
+from reactdb.type_variables import Event, Generic
 from reactdb.wrong_calls import explain_wrong_calls
 
 if TYPE_CHECKING:
     from reactivex import abc
 
-Event = Any
+
+Kind = TypeVar("Kind", bound="Feed[Any]")
 
 
 ASYNC_ADVICE = "write `async for change in feed`, or a plain function that starts a task"
@@ -84,15 +86,22 @@ class Feed(Stays, Observable[Event]):
         self._scheduler = scheduler
         self._newest: BaseConsumer | None = None
 
-    @classmethod
-    def _of(cls, flow: Flow, scheduler: Any) -> Feed:
-        feed = cls.__new__(cls)
-        Observable.__init__(feed)
-        feed._begin(flow, scheduler)
+    def _of(self, flow: Flow, scheduler: Any) -> Feed:
+        feed = type(self).__new__(type(self))
+        feed._prepare(flow, scheduler)
         return feed
+
+    def _prepare(self, flow: Flow, scheduler: Any) -> None:
+        Observable.__init__(self)
+        self._begin(flow, scheduler)
 
     def _then(self, term: Step) -> Feed:
         return self._of(self._flow.then(term), self._scheduler)
+
+    @property
+    def _delivered(self) -> Flow:
+        """The flow whose events subscribers get."""
+        return self._flow
 
     # -----------------------------------------------------------------------------------------------------------
     # A feed is one object, and true, as every Observable is; it has no length
@@ -181,7 +190,7 @@ class Feed(Stays, Observable[Event]):
         return Handle(consumer)
 
     def _open(self, consumer: BaseConsumer) -> None:
-        consumer.open(self._flow)
+        consumer.open(self._delivered)
         self._newest = consumer
 
     def _deliver_opening(self, consumer: PushConsumer) -> None:
@@ -192,13 +201,13 @@ class Feed(Stays, Observable[Event]):
         for hub in hubs:
             hub.drain()
 
-    def cursor(self) -> Cursor:
+    def cursor(self) -> Cursor[Event]:
         """Subscribe, and get a cursor to take events from."""
         consumer = PullConsumer()
         self._open(consumer)
         return Cursor(consumer, self._flow)
 
-    def reader(self, on_ready: Callable[[], object] | None = None) -> FeedReader:
+    def reader(self, on_ready: Callable[[], object] | None = None) -> FeedReader[Event]:
         """Subscribe, and get a reader that is polled and never waits: for a server, or an event loop.
 
         A reader that has fallen behind by more than `changefeed_queue_size` changes reads on from the log, and loses nothing,
@@ -207,12 +216,12 @@ class Feed(Stays, Observable[Event]):
         Args:
             on_ready: Called without arguments when there is something to poll: see `FeedReader.on_ready`.
         """
-        return FeedReader(self._flow, on_ready)
+        return FeedReader(self._delivered, on_ready)
 
     def __iter__(self) -> Iterator[Event]:
         return self.cursor()
 
-    def __aiter__(self) -> AsyncCursor:
+    def __aiter__(self) -> AsyncCursor[Event]:
         consumer = AsyncConsumer()
         self._open(consumer)
         return AsyncCursor(consumer, self._flow)
@@ -238,7 +247,7 @@ class Feed(Stays, Observable[Event]):
     # -----------------------------------------------------------------------------------------------------------
     # ReQL after `changes()`
 
-    def filter(self, *conditions: Any, default: Any = False, **fields: Any) -> Feed:
+    def filter(self, *conditions: Any, default: Any = False, **fields: Any) -> Feed[Event]:
         """Events that pass all conditions, as for a selection:
         `feed.filter(row["new_val"]["score"] > row["old_val"]["score"])`."""
         feed = self
@@ -268,7 +277,7 @@ class Feed(Stays, Observable[Event]):
         """Each event with the fields of others merged in."""
         return self._then(Map(row.merge(*map(as_function, others)), "merge"))
 
-    def has_fields(self, *fields: Any) -> Feed:
+    def has_fields(self, *fields: Any) -> Feed[Event]:
         """Events that have every one of the fields, and not null."""
         return self._then(HasFields(as_predicate(row.has_fields(*fields))))
 
@@ -276,11 +285,11 @@ class Feed(Stays, Observable[Event]):
         """`has_fields` and `pluck` combined."""
         return self.has_fields(*fields).pluck(*fields)
 
-    def limit(self, count: int) -> Feed:
+    def limit(self, count: int) -> Feed[Event]:
         """The first `count` items, state documents among them; then the feed completes."""
         return self._then(Limit(terms.count_of("LIMIT", count)))
 
-    def skip(self, count: int) -> Feed:
+    def skip(self, count: int) -> Feed[Event]:
         """All but the first `count` items."""
         return self._then(Skip(terms.count_of("SKIP", count)))
 
@@ -288,7 +297,7 @@ class Feed(Stays, Observable[Event]):
         """The value in place of each null item."""
         return self._then(terms.default_term(value))
 
-    def union(self, *others: Feed) -> Feed:
+    def union(self, *others: Feed[Event]) -> Feed[Event]:
         """The items of several feeds, each with its own states, and changes in the order of the log. Feeds of several
         databases have no order in common."""
         for other in others:
@@ -365,6 +374,13 @@ class Feed(Stays, Observable[Event]):
 explain_wrong_calls(Feed)
 
 
+def copy_feed(feed: Feed, kind: type[Kind]) -> Kind:
+    """The same feed as an object of another class of feeds."""
+    copy = kind.__new__(kind)
+    copy._prepare(feed._flow, feed._scheduler)
+    return copy
+
+
 def in_batches(feed: Feed) -> Feed:
     """The feed as if it had been opened with `batches=True`."""
     return feed._of(feed._flow.copy_with(lambda request: request.copy_with(batches=True)), feed._scheduler)
@@ -392,7 +408,7 @@ class Handle(DisposableBase):
         self._consumer.settle()
 
 
-class Cursor(ListeningInBlock[PullConsumer]):
+class Cursor(ListeningInBlock[PullConsumer], Generic[Event]):
     """A subscription for reading. An iterator and a context manager; an unreferenced cursor is closed."""
 
     @property
@@ -417,24 +433,24 @@ class Cursor(ListeningInBlock[PullConsumer]):
             FeedError: Why the feed ended.
         """
         try:
-            return self._consumer.next(check_timeout(timeout))
+            return self._consumer.next(check_timeout(timeout))  # type: ignore[no-any-return]
         except BaseException:
             del self
             raise
 
-    def __iter__(self) -> Cursor:
+    def __iter__(self) -> Cursor[Event]:
         return self
 
     def __next__(self) -> Event:
         try:
-            return self._consumer.next(None)
+            return self._consumer.next(None)  # type: ignore[no-any-return]
         except BaseException:
             # As in `AsyncCursor`: Ctrl-C, for example.
             del self
             raise
 
 
-class AsyncCursor(Listening[AsyncConsumer]):
+class AsyncCursor(Listening[AsyncConsumer], Generic[Event]):
     """A subscription that a coroutine reads. An unreferenced cursor is closed."""
 
     @property
@@ -442,12 +458,12 @@ class AsyncCursor(Listening[AsyncConsumer]):
         """As `Cursor.token`."""
         return self._flow.token(self._consumer)
 
-    def __aiter__(self) -> AsyncCursor:
+    def __aiter__(self) -> AsyncCursor[Event]:
         return self
 
     async def __anext__(self) -> Event:
         try:
-            return await self._consumer.next()
+            return await self._consumer.next()  # type: ignore[no-any-return]
         except BaseException:
             # The task was cancelled, for example. A loop over a feed releases its cursor then. But the error's
             # traceback keeps this frame, and would keep the subscription for as long as the error exists.
@@ -458,7 +474,7 @@ class AsyncCursor(Listening[AsyncConsumer]):
         """The same, for `async with`."""
         self.close()
 
-    async def __aenter__(self) -> AsyncCursor:
+    async def __aenter__(self) -> AsyncCursor[Event]:
         return self
 
     async def __aexit__(

@@ -21,9 +21,9 @@ from reactdb.change import Commit
 from reactdb.clock import SYSTEM, in_force
 from reactdb.errors import ReactDBError, UsageError
 from reactdb.feeds.bootstrap import Bootstrap, Bootstrapped, find_abort_reason
+from reactdb.feeds.broadcast import Runnable
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.dispatch import LiveViews, Node
-from reactdb.feeds.failures import FirstFailure
 from reactdb.feeds.initial import Later, read_now, read_rest, read_result
 from reactdb.feeds.log_reader import LogReader, StateAt
 from reactdb.feeds.position import Inside
@@ -171,7 +171,7 @@ class FeedHub:
                     needed.append(position)
         return min((position for position in needed if position >= oldest), default=None)
 
-    def log_when_unlocked(self, message: FirstFailure) -> None:
+    def log_when_unlocked(self, message: Runnable) -> None:
         """Let something be logged: now, or after the publish lock was given back, because a handler may do anything."""
         if self._lock._is_owned():  # type: ignore[attr-defined]
             self.ready(message)

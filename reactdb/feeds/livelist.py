@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from threading import get_ident
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, overload
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 from reactdb.async_functions import refuse_async
 from reactdb.errors import INTERRUPTS, FeedOverflow, ForkedDatabase, UsageError
@@ -26,18 +26,21 @@ from reactdb.feeds.feed import Feed, in_batches
 from reactdb.feeds.rx import make_observable
 from reactdb.logs import logger
 from reactdb.store.file import fork
+from reactdb.type_variables import Document
 
-Document = Any
 Event = dict[str, Any]
+Documents = TypeVar("Documents", covariant=True)
 
 # The states of a list. Each of the last two is final: the list keeps its last documents.
 LIVE, FAILED, CLOSED = "live", "failed", "closed"
 
 
-class Watchable(Protocol):
+class Watchable(Protocol[Documents]):
     """A selection, as far as it matters here."""
 
-    def changes(self, *, include_initial: bool, include_offsets: bool, on_overflow: str) -> Feed: ...
+    def __iter__(self) -> Iterator[Documents]: ...
+
+    def changes(self, *, include_initial: bool, include_offsets: bool, on_overflow: str) -> Feed[Any]: ...
 
 
 class Edits(list[Event]):
@@ -89,7 +92,7 @@ class LiveList(Sequence[Document]):
     the same list take a copy first: `list(board)`.
     """
 
-    def __init__(self, feed: Feed | Watchable, *, scheduler: Any = None) -> None:
+    def __init__(self, feed: Feed | Watchable[Document], *, scheduler: Any = None) -> None:
         """Follow a feed opened with `include_initial` and `include_offsets`, or an ordered selection, which is opened so.
 
         Args:
@@ -247,7 +250,7 @@ class LiveList(Sequence[Document]):
         self._subscription.dispose()
         self._end(CLOSED, None)
 
-    def __enter__(self) -> LiveList:
+    def __enter__(self) -> LiveList[Document]:
         return self
 
     def __exit__(

@@ -20,11 +20,12 @@ from reactdb.errors import InvalidOption, UsageError, format_value
 from reactdb.feeds.consumers import Flow, ReaderConsumer
 from reactdb.feeds.handles import ListeningInBlock
 from reactdb.feeds.request import Request
+from reactdb.type_variables import Event, Generic
 
 MAX_EVENTS = 1_000
 
 
-class FeedReader(ListeningInBlock[ReaderConsumer]):
+class FeedReader(ListeningInBlock[ReaderConsumer], Generic[Event]):
     """See the head of this file, and `Feed.reader`. A context manager; an unreferenced reader is closed.
 
     Thread safety: any method from any thread. Two threads that poll get different events.
@@ -42,7 +43,7 @@ class FeedReader(ListeningInBlock[ReaderConsumer]):
         self._consumer.open(self._flow)
         self._consumer.run()
 
-    def poll(self, max: int = MAX_EVENTS) -> list[Any]:
+    def poll(self, max: int = MAX_EVENTS) -> list[Event]:
         """The pending events, oldest first; an empty list where there are none. It never waits.
 
         Args:

@@ -32,6 +32,7 @@ from reactdb.errors import CorruptDatabase, InvalidDocument, describe_type, form
 from reactdb.values.decode import decode, decode_frozen, decode_many, decode_many_frozen, decode_value
 from reactdb.values.extension_types import EXTENSION_WRITERS, UnknownValue, find_for_base
 from reactdb.values.frozen import FrozenDict, FrozenList, freeze, thaw
+from reactdb.values.refusals import explain_refusal
 from reactdb.values.reql_text import pretty
 from reactdb.values.scalars import MAX_DECIMAL_DIGITS, MAX_DECIMAL_EXPONENT, MAX_INT_BITS, Refused
 
@@ -480,7 +481,7 @@ def _normalise(value: Any, path: _Path) -> Any:
         return elements
     convert = find_for_base(EXTENSION_WRITERS, kind) or find_for_base(_CONVERSIONS, kind)
     if convert is None:
-        raise Refused(_explain_refusal(value))
+        raise Refused(explain_refusal(value))
     try:
         return convert(value)
     except Refused:
@@ -511,16 +512,6 @@ _CONVERSIONS: dict[type, Callable[[Any], Any]] = {
     bytearray: lambda value: bytes(memoryview(value)),
     memoryview: memoryview.tobytes,
 }
-
-
-def _explain_refusal(value: object) -> str:
-    # A class may bring its own sentence: the bounds of a range do.
-    reason = getattr(type(value), "refused_as_value", None)
-    if isinstance(reason, str):
-        return reason
-    if isinstance(value, (set, frozenset)):
-        return "a set has no order that could be kept; make it a list"
-    return f"a value {describe_type(value)} cannot be stored"
 
 
 # -----------------------------------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ class Follower:
 class Called(Follower):
     """A feed that calls back."""
 
-    covers = ("Feed",)
+    covers = ("Feed", "TypedFeed")
 
     def feed(self) -> Any:
         return self.stage.table.changes()

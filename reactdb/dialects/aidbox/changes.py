@@ -178,7 +178,7 @@ def _of_resource(snapshot: Snapshot, table: TableInfo, id: str, since: int, unti
                 changes.append(change)
         if changes:
             break
-    return reversed(changes)
+    return iter(changes[::-1])
 
 
 def _page(changes: Iterable[Change], table: TableInfo, request: ChangesQuery, until: int) -> VersionedPage:
