@@ -20,6 +20,7 @@ A callback of a timer must be quick, or wake another thread for the slow part.
 from __future__ import annotations
 
 import heapq
+import math
 import sys
 import threading
 import time
@@ -61,17 +62,21 @@ class Clock(Protocol):
     def call_at(self, due: float, callback: Callable[[], Any]) -> PendingCall:
         """Call back once, when `monotonic()` is `due` or later. The callback is quick."""
 
+    def on_advance(self, callback: Callable[[], Any]) -> PendingCall:
+        """Call back whenever a test has set the wall time, and before and after it advances the clock: for work that depends on
+        the wall time. `dispose` ends it."""
+
 
 class Timer:
     """One pending call of the system's clock."""
 
     __slots__ = ("_timers", "callback", "due", "number")
 
-    def __init__(self, timers: Timers, due: float, number: int, callback: Callable[[], Any]) -> None:
+    def __init__(self, timers: Timers, due: float, number: int, callback: Callable[[], Any] | None) -> None:
         self._timers = timers
         self.due = due
         self.number = number
-        self.callback: Callable[[], Any] | None = callback
+        self.callback = callback
 
     def __lt__(self, other: Timer) -> bool:
         return (self.due, self.number) < (other.due, other.number)
@@ -162,6 +167,10 @@ class SystemClock:
         """See `Clock`. The callback comes on the timer thread."""
         return timers.call_at(due, callback)
 
+    def on_advance(self, callback: Callable[[], Any]) -> Timer:
+        """See `Clock`. The system's time passes by itself, so there is never a call."""
+        return Timer(timers, math.inf, 0, None)
+
 
 SYSTEM: Final = SystemClock()
 
@@ -249,10 +258,10 @@ def check_clock(clock: object) -> Clock | None:
     Raises:
         InvalidOption: It is no clock.
     """
-    methods = ("time_ns", "monotonic", "call_at")
+    methods = ("time_ns", "monotonic", "call_at", "on_advance")
     if clock is not None and not all(callable(getattr(clock, name, None)) for name in methods):
         raise InvalidOption(
-            "clock is a reactdb.testing.VirtualClock, another object with time_ns, monotonic and call_at, or None, not "
-            f"{format_value(clock)}"
+            "clock is a reactdb.testing.VirtualClock, another object with time_ns, monotonic, call_at and on_advance, or None, "
+            f"not {format_value(clock)}"
         )
     return clock  # type: ignore[return-value]

@@ -26,6 +26,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from reactivex.disposable import Disposable
 from reactivex.scheduler import VirtualTimeScheduler
 from reactivex.scheduler.scheduleditem import ScheduledItem
 
@@ -54,6 +55,7 @@ class VirtualClock(VirtualTimeScheduler):
         # Due work: (when, number, item).
         self._due: list[tuple[float, int, ScheduledItem]] = []
         self._count = 0
+        self._watchers: list[Callable[[], Any]] = []
         self._is_stopped = False
         # Re-entrant, because due work may advance the clock, too.
         self._advancing = threading.RLock()
@@ -74,7 +76,7 @@ class VirtualClock(VirtualTimeScheduler):
         return EPOCH + MICROSECOND * (self.time_ns() // 1_000)
 
     def set(self, wall: datetime) -> None:
-        """Set the wall time, also back. No time passes: nothing falls due by it.
+        """Set the wall time, also back. No time passes: no interval ends by it.
 
         Raises:
             InvalidOption: It is no time with a time zone.
@@ -83,6 +85,8 @@ class VirtualClock(VirtualTimeScheduler):
             raise InvalidOption(f"wall is a datetime with a time zone, not {format_value(wall)}")
         with self._lock:
             self._wall_at_zero_ns = (wall - EPOCH) // MICROSECOND * 1_000 - round(self._seconds * 1e9)
+        with self._advancing:
+            self._tell_watchers()
 
     def time_ns(self) -> int:
         """The wall time in nanoseconds since 1970."""
@@ -146,6 +150,18 @@ class VirtualClock(VirtualTimeScheduler):
             return self._due[0][0] if self._due else None
 
     def _run_until(self, target: float) -> None:
+        self._tell_watchers()
+        self._run_due_until(target)
+        if self._watchers and not self._is_stopped:
+            self._tell_watchers()
+            # What they have made due now.
+            self._run_due_until(target)
+
+    def _tell_watchers(self) -> None:
+        for watcher in list(self._watchers):
+            watcher()
+
+    def _run_due_until(self, target: float) -> None:
         self._is_stopped = False
         while not self._is_stopped:
             with self._lock:
@@ -169,6 +185,11 @@ class VirtualClock(VirtualTimeScheduler):
     def call_at(self, due: float, callback: Callable[[], Any]) -> Any:
         """Call back once, when `now_s` is `due`. `dispose` of the result prevents it."""
         return self.schedule_absolute(due, lambda *_: callback())
+
+    def on_advance(self, callback: Callable[[], Any]) -> Any:
+        """Call back after each `set`, and before and after the clock is advanced. `dispose` of the result ends it."""
+        self._watchers.append(callback)
+        return Disposable(lambda: self._watchers.remove(callback))
 
     def schedule(self, action: Any, state: Any = None) -> Any:
         """As of Rx's schedulers: run the action when what is due now is run."""

@@ -8,14 +8,13 @@ import pytest
 
 import reactdb
 from reactdb.session import session_of
-from reactdb.store import retention, writer
 from reactdb.store.schema import set_fact
 
 DAY_NS = 24 * 3_600 * 1_000_000_000
 
 
 class Clock:
-    """Stands in for the module `time` where the store asks for the wall clock."""
+    """The wall clock of the machine."""
 
     def __init__(self) -> None:
         # The year 2096: times in the log never go back, also not behind those of a fixture.
@@ -28,8 +27,7 @@ class Clock:
 @pytest.fixture
 def wall(monkeypatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(writer, "time", clock)
-    monkeypatch.setattr(retention, "time", clock)
+    monkeypatch.setattr("time.time_ns", clock.time_ns)
     return clock
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import reactdb
-from reactdb.store import retention, writer
+from reactdb.store import retention
 from reactdb.store.leases import Lease, next_leases
 from tests.support.inspection import problems
 
@@ -26,7 +26,7 @@ KEPT_MINUTES = 480
 
 
 class Wall:
-    """Stands in for the module `time` where the store asks for the wall clock."""
+    """The wall clock of the machine."""
 
     def __init__(self) -> None:
         self.now_ms = NOW_MS
@@ -38,8 +38,7 @@ class Wall:
 @pytest.fixture
 def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
     clock = Wall()
-    monkeypatch.setattr(writer, "time", clock)
-    monkeypatch.setattr(retention, "time", clock)
+    monkeypatch.setattr("time.time_ns", clock.time_ns)
     return clock
 
 

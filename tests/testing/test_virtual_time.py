@@ -419,6 +419,28 @@ class TestClock:
 
         assert [] == seen
 
+    def test_a_watcher_is_called_around_each_advance_and_after_the_wall_time_is_set(self, clock):
+        seen: list[tuple[datetime, float]] = []
+        watching = clock.on_advance(lambda: seen.append((clock.wall, clock.now_s)))
+
+        clock.advance_by(5)
+        clock.set(START)
+        watching.dispose()
+        clock.advance_by(5)
+
+        later = START + timedelta(seconds=5)
+        assert [(START, 0), (later, 5), (START, 5)] == seen
+
+    def test_what_a_watcher_makes_due_now_is_run_in_the_same_call(self, clock):
+        seen: list[float] = []
+        clock.on_advance(
+            lambda: clock.call_at(5, lambda: seen.append(clock.now_s)) if clock.now_s == 5 else None
+        )
+
+        clock.advance_by(5)
+
+        assert [5] == seen
+
     def test_calls_that_were_disposed_of_do_not_pile_up(self, clock):
         for _ in range(1_000):
             clock.call_at(1, print).dispose()
