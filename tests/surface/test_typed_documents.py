@@ -16,6 +16,8 @@ import attrs
 import msgspec
 import pydantic
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import reactdb
 from reactdb import InvalidDocument, InvalidOption, LiveList, desc, row
@@ -398,6 +400,38 @@ class TestFeedsPassOverUnfitDocuments:
         with todos.changes(since=token).cursor() as cursor:
             assert cursor.next(timeout=5) == {"old_val": None, "new_val": StructTodo("a", id="a")}
             assert cursor.token == db.token
+
+
+class Ranked(msgspec.Struct):
+    id: int
+    rank: int
+
+
+WRITES = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(0, 3) | st.sampled_from(["high", None]) | st.just("delete")),
+    max_size=12,
+)
+
+
+@given(WRITES, WRITES)
+def test_a_list_is_always_what_reading_without_unfit_documents_returns(before, after):
+    with reactdb.connect(":memory:") as db:
+        plain = db.table_create("todos")
+        selection = db.table("todos", type=Ranked, on_invalid="skip").order_by(desc("rank"), "id").limit(3)
+
+        def write(key, rank):
+            if rank == "delete":
+                plain.get(key).delete()
+            else:
+                plain.get(key).replace({"id": key, "rank": rank})
+
+        for one in before:
+            write(*one)
+        with LiveList(selection) as board:
+            for one in after:
+                write(*one)
+                assert list(board) == selection.run()
+            assert list(board) == selection.run()
 
 
 # ---------------------------------------------------------------------------------------------------------------
