@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -774,3 +776,14 @@ def test_a_word_of_another_owner_is_not_looked_up() -> None:
 
     assert 1 == owner.find
     assert "has no `find`" in str(guessed_words.missing_name(owner, "table", "find"))
+
+
+def test_the_words_are_imported_by_a_mistake_and_never_before() -> None:
+    program = (
+        "import sys, reactdb; db = reactdb.connect(':memory:'); t = db.table_create('t'); t.insert({'id': 1}); t.get(1).run();"
+        "print('reactdb.guessed_words' in sys.modules); hasattr(db, 'tables'); print('reactdb.guessed_words' in sys.modules)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert ["False", "True"] == done.stdout.split()
