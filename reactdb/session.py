@@ -431,9 +431,11 @@ class Session:
 
     def on(self, engine: Engine) -> Session:
         """A session on another open file, with the settings of this one. It is the handle of that file."""
-        return Session(
+        session = Session(
             engine, self.durability, self._scheduler, self._origin, self._busy_timeout_s, self._opened_at
         )
+        session.encode_hook = self.encode_hook
+        return session
 
     def set_hook(self, table: TableReference, hook: str | None) -> None:
         """Set the write hook of a table by name (see `reactdb.store.hooks`): every later write, by any process, runs
