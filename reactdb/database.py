@@ -30,12 +30,14 @@ from reactdb.errors import (
     UsageError,
     format_value,
 )
+from reactdb.expiry import check_expiry, put_expiry, show_expiry
 from reactdb.feed_source import FeedSource
 from reactdb.query import ALL_TABLES, Query
 from reactdb.session import PastSession, Session, SessionInside, check_durability, live_table
 from reactdb.store import registry
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
+from reactdb.store.expiry import native_expiry
 from reactdb.store.log import log_changes, read_low_water
 from reactdb.store.materialized_tables import drop_table, rename_table
 from reactdb.store.retention import (
@@ -348,24 +350,40 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
     # -----------------------------------------------------------------------------------------------------------
     # Tables
 
-    def table_create(self, name: str, primary_key: str = "id", exist_ok: bool = False) -> Table:
+    def table_create(
+        self,
+        name: str,
+        primary_key: str = "id",
+        exist_ok: bool = False,
+        *,
+        expire_after: timedelta | None = None,
+        field: str | None = None,
+    ) -> Table:
         """Make a table.
 
+        Args:
+            expire_after, field: Delete each document so long after the time in this field, about a second late, while a
+                process has the file open to write. See `Table.set_expiry`. None: documents do not expire.
+
         Raises:
-            TableExists: Unless `exist_ok`, and the primary key is the same.
-            InvalidName.
+            TableExists: Unless `exist_ok`, and the primary key is the same, and so is the expiry, if one is given.
+            InvalidName, InvalidOption.
         """
         check_name("Table", name)
         check_flag("exist_ok", exist_ok)
         if not isinstance(primary_key, str) or not primary_key:
             raise InvalidOption(f"primary_key is the name of a field, not {format_value(primary_key)}")
         codec.encode({primary_key: 0})
+        expiry = check_expiry(expire_after, field)
 
         def one(transaction: WriteTransaction) -> None:
             known = transaction.catalogue.live.get(name)
             if known is None:
-                transaction.create_table(name, primary_key)
+                put_expiry(transaction, transaction.create_table(name, primary_key), expiry)
             elif not exist_ok or known.primary_key != primary_key:
+                raise TableExists(name)
+            elif expiry is not None and native_expiry(known) != expiry:
+                # To change it silently would fill an index, and surprise the program that has set the other one.
                 raise TableExists(name)
 
         self._session.transact(one, operation="table_create")
@@ -838,7 +856,11 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
         still to read, the lowest first; `clock_behind_s`, by how many seconds the clock of this machine is behind the
         newest change: None up to a day; beyond, one of the two is wrong.
 
-        `stopped_views` is a dict: why a table of `materialize` is no longer kept up to date, by its name."""
+        `stopped_views` is a dict: why a table of `materialize` is no longer kept up to date, by its name.
+
+        `expiry` is a dict of the tables with an expiry, by name: dicts of `field`, `expire_after` (a timedelta), `next` (the
+        end of the document that is deleted next, None without one) and `never` (the number of documents without a time
+        in the field, which never expire)."""
         self._session.check_open()
         # Imported here because most programs have no such table.
         from reactdb.store.materialized_tables import read_stopped_views
@@ -858,6 +880,7 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
                     name: snapshot.count(info) for name, info in snapshot.catalogue.ordinary().items()
                 },
                 "stopped_views": read_stopped_views(snapshot.connection),
+                "expiry": show_expiry(snapshot),
             }
         for name, suffix in (("file_bytes", ""), ("wal_bytes", "-wal")):
             try:

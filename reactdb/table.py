@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Never, NoReturn, overload
@@ -54,6 +55,7 @@ from reactdb.errors import (
     format_word,
     is_one_of,
 )
+from reactdb.expiry import check_expiry, put_expiry
 from reactdb.expression import (
     Expression,
     OrderKey,
@@ -982,6 +984,33 @@ class Table(Selection[Document]):
             for name, info in sorted(table.indexes.items())
             if not names or name in names
         ]
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Expiry
+
+    def set_expiry(self, expire_after: timedelta | None, field: str | None = None) -> None:
+        """Say when documents of the table are deleted from now on, whichever process has the file open. The file keeps it.
+
+        A document ends `expire_after` after the time in `field`. A process that has the file open to write deletes it
+        within about a second. The deletion is an ordinary change, with the origin "expiry"; until then reads, counts and
+        feeds show the document. A document without an aware datetime in the field never ends. `Database.stats` shows the
+        expiry.
+
+        The ends are in an index with the name `expiry`, which is filled in one commit. To drop it is to end the expiry.
+
+        Args:
+            expire_after: A timedelta from 0; None: documents do not expire.
+            field: The name of a field with a time; None where `expire_after` is None.
+
+        Raises:
+            InvalidOption, TableNotFound; IndexExists: The table has an index `expiry` of its own; UsageError: It is kept by
+            `Database.materialize`.
+        """
+        settings = check_expiry(expire_after, field)
+        self._session.transact(
+            lambda transaction: put_expiry(transaction, live_table(transaction, self.name), settings),
+            operation="set_expiry",
+        )
 
 
 explain_wrong_calls(FeedSource, Selection, PointSelection, Table)

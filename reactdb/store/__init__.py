@@ -23,6 +23,7 @@ The way of a write, from top to bottom:
     publisher       gives the commit to the feeds, in log order
     checkpoints     empties SQLite's write-ahead log into the file; `wal_room` keeps room in it
     retention       removes history; `room` measures what history may take, and `sweeps` first remove rows that hooks have stored
+    expiry          deletes documents at their end; `expirer` has the thread
 
 The way of a read:
 

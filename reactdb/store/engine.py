@@ -36,6 +36,7 @@ from reactdb.store.blobs import BlobsInUse
 from reactdb.store.catalogue import Catalogue, load
 from reactdb.store.checkpoints import HEALTHY
 from reactdb.store.epochs import Epochs
+from reactdb.store.expiry import has_expiry
 from reactdb.store.file import fork, names, sqlite
 from reactdb.store.file.guard import FileGuard
 from reactdb.store.file.identity import read_identity
@@ -132,6 +133,7 @@ class Engine:
         self._is_closed = False
         self._open()
         fork.engines.add(self)
+        self._watch_expiry()
 
     # -----------------------------------------------------------------------------------------------------------
     # Opening and closing
@@ -249,6 +251,10 @@ class Engine:
         if self._is_closed:
             return
         self._is_closed = True
+        if has_expiry(self.catalogue) and not self.read_only:
+            from reactdb.store.expirer import expirer
+
+            expirer.unwatch(self)
         # If an error of the file was noted just now, the feeds end with that error, and do not complete.
         self.publisher.end_feeds()
         listener = self.publisher.listener
@@ -658,6 +664,17 @@ class Engine:
         with self._catalogue_lock:
             if catalogue.version > self.catalogue.version:
                 self.catalogue = catalogue
+        self._watch_expiry()
+
+    def _watch_expiry(self) -> None:
+        """Let the process delete the expired documents of the file, if it has such tables."""
+        if has_expiry(self.catalogue) and not self.read_only and not self._is_closed:
+            # Imported here because most files have no such table.
+            from reactdb.store.expirer import expirer
+
+            expirer.watch(self)
+            if self._is_closed:
+                expirer.unwatch(self)
 
     # -----------------------------------------------------------------------------------------------------------
     # Writing

@@ -276,6 +276,14 @@ def _past(stage: Stage) -> None:
 # Handles
 
 
+@kind("a table with an expiry", "Table.set_expiry")
+def _expiring_table(stage: Stage) -> None:
+    db = stage.db
+    db.table_create("expiring", expire_after=timedelta(days=365), field="at")
+    db.table("expiring").set_expiry(None)
+    db.table_drop("expiring")
+
+
 @kind("a handle that is closed", "Database.close")
 def _handle(stage: Stage) -> None:
     with reactdb.connect(stage.other, durability="soft") as db:

@@ -1,0 +1,123 @@
+"""Expirer: the thread that deletes the documents that have reached their end.
+
+One thread a process looks once a second at every file with expiring tables that the process has open to write. A look
+is one look-up for each such table. The thread starts with the first such file and ends with the last. Of several
+processes each has such a thread: whichever comes first deletes, and the others find nothing.
+
+It looks once a second, and does not compute the next end: another process may write a document with an earlier end at
+any time, and the clock may be set.
+
+ExpiryRule of this file: it decides when to look. `expiry` deletes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from typing import Final
+
+from reactdb.errors import DatabaseBusy, DatabaseClosed, ReactDBError, UsageError
+from reactdb.logs import logger
+from reactdb.store import expiry
+from reactdb.store.expiry import ExpiringFile
+from reactdb.store.file import fork
+
+# Seconds between two looks.
+LOOK_S: Final = 1.0
+# The least seconds between two steps, so that other processes can write in between.
+REST_S: Final = 0.001
+
+
+class Expirer:
+    """The thread and its files. Thread safety: `_lock` guards the list; deletions happen outside of it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._engines: dict[int, weakref.ref[ExpiringFile]] = {}
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Event()
+        # Tables of which the log has said that documents never expire.
+        self._named: set[tuple[int, int]] = set()
+
+    def watch(self, engine: ExpiringFile) -> None:
+        """The file of `engine` has expiring tables. A second call does nothing."""
+        with self._lock:
+            known = self._engines.get(id(engine))
+            if known is not None and known() is engine:
+                return
+            self._engines[id(engine)] = weakref.ref(engine)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="reactdb-expiry", daemon=True)
+                self._thread.start()
+            self._wake.set()
+
+    def unwatch(self, engine: ExpiringFile) -> None:
+        """The file is closed. The thread ends with the last file."""
+        with self._lock:
+            if self._engines.pop(id(engine), None) is not None:
+                self._named = {named for named in self._named if named[0] != id(engine)}
+                self._wake.set()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                self._wake.clear()
+                for number, known in list(self._engines.items()):
+                    engine = known()
+                    if engine is None or not expiry.has_expiry(engine.catalogue):
+                        del self._engines[number]
+                if not self._engines:
+                    self._thread = None
+                    return
+                engines = list(self._engines.values())
+            engine = None
+            for known in engines:
+                engine = known()
+                if engine is not None and engine.is_usable:
+                    self._look(engine)
+                engine = None
+            self._wake.wait(LOOK_S)
+
+    def _look(self, engine: ExpiringFile) -> None:
+        began = time.monotonic()
+        try:
+            for _ in expiry.steps(engine):
+                if engine.is_closed:
+                    return
+                # As long as the step took: other processes get a turn, because SQLite's lock has no queue.
+                time.sleep(max(REST_S, time.monotonic() - began))
+                began = time.monotonic()
+            self._name_tables_without_ends(engine)
+        except DatabaseClosed:
+            pass
+        except (DatabaseBusy, UsageError) as error:
+            # Another process writes; or a write hook refuses the deletion. It is tried again.
+            logger.debug("expiry of %s: %s", engine.path, error)
+        except ReactDBError as error:
+            logger.debug("expiry of %s: %s", engine.path, error)
+        except BaseException:
+            # Also SystemExit of a subscriber: the thread is every file's.
+            logger.exception("deleting expired documents of %s failed", engine.path)
+
+    def _name_tables_without_ends(self, engine: ExpiringFile) -> None:
+        """Log once for each table that it has documents, and no end of any: the field is probably a mistake."""
+        with engine.fresh_snapshot() as snapshot:
+            for table in snapshot.catalogue.live.values():
+                settings = expiry.native_expiry(table)
+                if settings is None or (id(engine), table.id) in self._named:
+                    continue
+                if expiry.has_only_documents_without_end(snapshot, table):
+                    self._named.add((id(engine), table.id))
+                    logger.warning(
+                        "no document of table `%s` has a time in `%s`: none of them expires",
+                        table.name,
+                        settings.field,
+                    )
+
+
+# One for the process: a thread for each file would cost a wake-up for each.
+expirer: Final = Expirer()
+
+# In a child of fork() there is no thread, and the parent's files are not to be looked at.
+fork.call_in_child(expirer.__init__)  # type: ignore[misc]
