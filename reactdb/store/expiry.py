@@ -23,8 +23,8 @@ from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from reactdb.change import DELETE
-from reactdb.errors import IncompatibleFormat, QueryError
+from reactdb.change import DELETE, TableReference
+from reactdb.errors import IncompatibleFormat, QueryError, UsageError
 from reactdb.expression import Expression, to_data
 from reactdb.expression.build import call_node
 from reactdb.expression.registry import operation
@@ -288,19 +288,28 @@ def delete_some(transaction: WriteTransaction, rule: ExpiryRule, now: datetime) 
     return count
 
 
-def steps(file: ExpiringFile, now: datetime | None = None) -> Iterator[int]:
+def steps(
+    file: ExpiringFile, now: datetime | None = None, table: TableReference | None = None
+) -> Iterator[int]:
     """Delete what has ended in a file, in small commits. Yields the number of deletions of each.
 
     Args:
         now: None: the present moment.
+        table: None: all tables.
 
     Raises:
-        ReadOnlyDatabase; DatabaseBusy and all other errors of a write.
+        ReadOnlyDatabase; DatabaseBusy and all other errors of a write; UsageError: A write hook refuses to delete. The other
+        tables were finished.
     """
     writer = file.writable()
     moment = read_time(file) if now is None else now
+    refused: UsageError | None = None
     with file.fresh_snapshot() as snapshot:
-        due = [rule for rule in rules_of(snapshot.catalogue) if has_expired(snapshot, rule, moment)]
+        due = [
+            rule
+            for rule in rules_of(snapshot.catalogue)
+            if table in (None, rule.table.reference) and has_expired(snapshot, rule, moment)
+        ]
     for rule in due:
         while True:
             try:
@@ -314,9 +323,14 @@ def steps(file: ExpiringFile, now: datetime | None = None) -> Iterator[int]:
             except IncompatibleFormat:
                 # This process cannot write the table, because it does not know a type or an index of it.
                 break
+            except UsageError as error:
+                refused = refused or error
+                break
             if not count:
                 break
             yield count
+    if refused is not None:
+        raise refused
 
 
 def delete_expired(file: ExpiringFile, now: datetime | None = None) -> int:

@@ -1,6 +1,7 @@
-"""TTL sweep: deletes the expired documents of TTL indexes.
+"""TTL sweep: how the documents of TTL indexes expire.
 
-Nothing expires by itself: a program with such a collection calls this as often as it wants, or its server does.
+They are deleted as all documents with an end (see `reactdb.store.expiry`): by any process that has the file open to
+write, within about a second. A sweep deletes what has ended now, and is done when it returns.
 
 Rule of this file: a document expires by the date in the field, or the least date in an array, plus the seconds of the index;
 without a date it never expires.
@@ -9,28 +10,48 @@ without a date it never expires.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from typing import Final
+from datetime import datetime, timedelta
 
-from reactdb.dialects.mongodb.index_keys import FieldBound, bracket_range, range_of, value_bytes
-from reactdb.dialects.mongodb.indexes import CollectionIndex, indexes_of
+from reactdb.change import DELETE
+from reactdb.dialects.mongodb.index_keys import OPERATION, FieldBound, bracket_range, range_of, value_bytes
+from reactdb.dialects.mongodb.indexes import indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
-from reactdb.dialects.mongodb.write_statements import DocumentWriter
+from reactdb.dialects.mongodb.natural import drop_place
+from reactdb.dialects.mongodb.rules import write_options
+from reactdb.store.catalogue import IndexInfo, TableInfo
+from reactdb.store.expiry import ExpiryRule, register_expiry, steps
 from reactdb.store.transaction import WriteTransaction
 
 __all__ = ["sweep", "sweep_all"]
 
-AT_ONCE: Final = 1_000
-"""The most deletions per commit."""
+
+def _delete(transaction: WriteTransaction, table: TableInfo, key: bytes) -> None:
+    options = write_options(table, None, bypasses=False)
+    transaction.write(table, key, DELETE, transaction.head(table, key), None, asked=options)
+    drop_place(transaction, table, key)
+
+
+def _make_rule(table: TableInfo, info: IndexInfo) -> ExpiryRule | None:
+    found = next((index for index in indexes_of(table) if index.info.id == info.id), None)
+    if found is None or found.expires_s is None:
+        return None
+    duration = timedelta(seconds=float(found.expires_s))
+
+    def bounds(now: datetime) -> tuple[bytes, bytes]:
+        last = value_bytes(now - duration)
+        return range_of(b"", FieldBound(bracket_range(last)[0], last + b"\x00"))
+
+    return ExpiryRule(table, info, bounds, _delete)
+
+
+register_expiry(OPERATION, _make_rule)
 
 
 def sweep_all(spaces: Namespaces) -> Iterator[int]:
-    """Delete the expired documents of all collections. Each step is one commit, and yields the number of its deletions."""
-    for database in spaces.databases():
-        for info in spaces.collections(database):
-            if any(index.expires_s is not None for index in indexes_of(info.table)):
-                yield from _steps(spaces, info.namespace, datetime.now(UTC))
+    """Delete what has ended in all collections and native tables. Each step is one commit, and yields the number of its
+    deletions."""
+    yield from steps(spaces.session.engine)
 
 
 def sweep(spaces: Namespaces, namespace: MongoNamespace, now: datetime | None = None) -> int:
@@ -40,41 +61,6 @@ def sweep(spaces: Namespaces, namespace: MongoNamespace, now: datetime | None = 
         now: An aware datetime; the clock's, unless given.
 
     Returns:
-        The number of deleted documents.
+        The number of documents that this call has deleted.
     """
-    return sum(_steps(spaces, namespace, now or datetime.now(UTC)))
-
-
-def _steps(spaces: Namespaces, namespace: MongoNamespace, now: datetime) -> Iterator[int]:
-    while True:
-        count = spaces.session.transact(
-            lambda transaction: _sweep(transaction, spaces, namespace, now), operation="sweep"
-        )
-        yield count
-        if count < AT_ONCE:
-            return
-
-
-def _sweep(
-    transaction: WriteTransaction, spaces: Namespaces, namespace: MongoNamespace, now: datetime
-) -> int:
-    table = transaction.catalogue.live.get(spaces.names.table(namespace))
-    if table is None:
-        return 0
-    writer = DocumentWriter(transaction, table, namespace)
-    expired: dict[bytes, None] = {}
-    for index in indexes_of(table):
-        if index.expires_s is not None:
-            expired.update(dict.fromkeys(_expired_keys(transaction, index, now)))
-    keys = list(expired)[:AT_ONCE]
-    for key in keys:
-        writer.remove(key)
-    return len(keys)
-
-
-def _expired_keys(transaction: WriteTransaction, index: CollectionIndex, now: datetime) -> list[bytes]:
-    """The keys of documents with an old enough date. Their entries go together with the documents."""
-    assert index.expires_s is not None
-    last = value_bytes(now - timedelta(seconds=float(index.expires_s)))
-    expired = range_of(b"", FieldBound(bracket_range(last)[0], last + b"\x00"))
-    return transaction.snapshot().candidates(index.info, [expired])
+    return sum(steps(spaces.session.engine, now, spaces.names.table(namespace)))

@@ -35,7 +35,10 @@ from reactdb.dialects.mongodb.sort import Order
 from reactdb.dialects.mongodb.values import native_value, normalise
 from reactdb.expression import call, fields_read, row
 from reactdb.session import session_of
+from reactdb.store import expiry
+from reactdb.store.expirer import expirer
 from reactdb.values import collation
+from tests.support.threads import wait_until
 
 
 @pytest.fixture
@@ -757,8 +760,12 @@ def test_names_that_the_store_cannot_have(orders: Any) -> None:
 # Expiry
 
 
-def test_documents_expire_when_they_are_swept(db: Database, orders: Any) -> None:
+def test_documents_expire_when_they_are_swept(
+    db: Database, orders: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from reactdb.dialects.mongodb.ttl_sweep import sweep
+
+    monkeypatch.setattr(expirer, "watch", lambda engine: None)
 
     now = datetime(2026, 1, 1, tzinfo=UTC)
     orders.create_index("at", expireAfterSeconds=60)
@@ -781,14 +788,29 @@ def test_documents_expire_when_they_are_swept(db: Database, orders: Any) -> None
 
 
 def test_a_sweep_goes_on_until_nothing_is_left(orders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from reactdb.dialects.mongodb import ttl_sweep
-
-    monkeypatch.setattr(ttl_sweep, "AT_ONCE", 2)
+    monkeypatch.setattr(expirer, "watch", lambda engine: None)
+    monkeypatch.setattr(expiry, "MOST_DELETIONS", 2)
     orders.create_index("at", expireAfterSeconds=60)
     orders.insert_many([{"_id": number, "at": datetime(2020, 1, 1)} for number in range(5)])
 
     assert orders.sweep() == 5
     assert orders.count_documents({}) == 0
+
+
+def test_documents_expire_by_themselves_with_the_reason(db: Database, orders: Any) -> None:
+    orders.create_index("at", expireAfterSeconds=60)
+    orders.insert_many([{"_id": "old", "at": [datetime(2020, 1, 1)]}, {"_id": "none"}])
+
+    wait_until(lambda: orders.distinct("_id") == ["none"])
+    assert "expiry" == next(change for change in db.log() if change.kind == "delete").origin
+
+
+def test_a_native_write_expires_by_a_ttl_index(db: Database, orders: Any) -> None:
+    orders.create_index("at", expireAfterSeconds=60)
+    table = db.table(f"{orders.database.name}.{orders.name}")
+    table.insert([{"_id": 1, "at": datetime(2020, 1, 1, tzinfo=UTC)}, {"_id": 2}])
+
+    wait_until(lambda: table.count().run() == 1)
 
 
 def test_indexes_of_one_key_are_apart_where_they_hold_or_refuse_other_documents(orders: Any) -> None:

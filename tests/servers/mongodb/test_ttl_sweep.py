@@ -15,6 +15,7 @@ import reactdb
 from reactdb.cli import main
 from reactdb.servers.mongodb import MongoDBServer, serve_in_thread
 from reactdb.servers.mongodb import server as module
+from reactdb.store.expirer import expirer
 
 LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 LATER = datetime(2201, 1, 1, tzinfo=UTC)
@@ -30,6 +31,13 @@ def deleted(stream: Any, count: int) -> list[Any]:
     return found
 
 
+@pytest.fixture
+def sweep_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread of `reactdb.store.expirer` deletes nothing."""
+    monkeypatch.setattr(expirer, "watch", lambda engine: None)
+
+
+@pytest.mark.usefixtures("sweep_alone")
 def test_what_has_expired_is_deleted_in_all_databases_again_and_again(db: Any) -> None:
     with serve_in_thread(db, sweep_s=0.01) as server, MongoClient(server.uri) as client:
         for name in ("shop", "other"):
@@ -46,18 +54,17 @@ def test_what_has_expired_is_deleted_in_all_databases_again_and_again(db: Any) -
         assert ["stays"] == client["shop"]["plain"].distinct("_id")
 
 
-def test_nothing_is_deleted_unless_it_is_told_to(db: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(spaces: Any) -> Any:
-        raise AssertionError("nobody has asked for it")
-
-    monkeypatch.setattr(module, "sweep_all", refused)
+def test_without_a_sweep_documents_expire_as_in_any_process(db: Any) -> None:
     with serve_in_thread(db) as server, MongoClient(server.uri) as client:
-        client["shop"]["sessions"].create_index("until", expireAfterSeconds=0)
-        client["shop"]["sessions"].insert_one({"until": LONG_AGO})
+        sessions = client["shop"]["sessions"]
+        sessions.create_index("until", expireAfterSeconds=0)
+        with sessions.watch() as stream:
+            sessions.insert_one({"_id": "a", "until": LONG_AGO})
+            assert ["a"] == deleted(stream, 1)
         assert server._sweeper is None
-        assert 1 == client["shop"]["sessions"].count_documents({})
 
 
+@pytest.mark.usefixtures("sweep_alone")
 def test_after_an_error_it_is_tried_again(
     db: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

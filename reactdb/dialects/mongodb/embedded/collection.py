@@ -685,9 +685,9 @@ class EmbeddedCollection(OptionHolder):
         return indexes
 
     def sweep(self) -> int:
-        """Delete the expired documents of the TTL indexes. Returns: the number of deleted documents.
+        """Delete the expired documents of the TTL indexes now. Returns: the number of documents that this call has deleted.
 
-        Nothing expires by itself, because no thread runs in the background.
+        Without a call they are deleted within about a second, by a thread of any process that has the file open to write.
         """
         return call(sweep, self.database.client.spaces, self._namespace)
 
