@@ -1,6 +1,6 @@
 """Expiry of tables: the arguments `expire_after` and `field`, and how a table's expiry is set.
 
-ExpiryRule of this file: it checks arguments and makes or drops one index. `store.expiry` has the rest.
+Rule of this file: it checks arguments and makes or drops one index. `store.expiry` has the rest.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ processes each has such a thread: whichever comes first deletes, and the others 
 It looks once a second, and does not compute the next end: another process may write a document with an earlier end at
 any time, and the clock may be set.
 
-ExpiryRule of this file: it decides when to look. `expiry` deletes.
+Rule of this file: it decides when to look. `expiry` deletes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from datetime import timedelta
 from typing import Final
 
+from reactdb.clock import SYSTEM, PendingCall, call_later, monotonic
 from reactdb.errors import DatabaseBusy, DatabaseClosed, ReactDBError, UsageError
 from reactdb.logs import logger
 from reactdb.store import expiry
@@ -37,11 +39,16 @@ class Expirer:
         self._engines: dict[int, weakref.ref[ExpiringFile]] = {}
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
+        # Files with a virtual clock.
+        self._following: dict[int, PendingCall] = {}
         # Tables of which the log has said that documents never expire.
         self._named: set[tuple[int, int]] = set()
 
     def watch(self, engine: ExpiringFile) -> None:
         """The file of `engine` has expiring tables. A second call does nothing."""
+        if engine.clock is not SYSTEM:
+            self._follow(engine)
+            return
         with self._lock:
             known = self._engines.get(id(engine))
             if known is not None and known() is engine:
@@ -52,8 +59,34 @@ class Expirer:
                 self._thread.start()
             self._wake.set()
 
+    def _follow(self, engine: ExpiringFile) -> None:
+        """A file with a virtual clock needs no thread: it is looked at when a test advances the clock, and at its next end."""
+        if id(engine) in self._following:
+            return
+        known = weakref.ref(engine)
+        pending: list[PendingCall] = []
+
+        def look() -> None:
+            while pending:
+                pending.pop().dispose()
+            file = known()
+            if file is None or not file.is_usable:
+                following.dispose()
+                return
+            for _ in expiry.steps(file):
+                pass
+            end = expiry.find_next_end(file)
+            if end is not None:
+                wait_s = (end - expiry.read_time(file)) / timedelta(seconds=1)
+                pending.append(call_later(file.clock, max(0.0, wait_s), look))
+
+        following = self._following[id(engine)] = engine.clock.on_advance(look)
+
     def unwatch(self, engine: ExpiringFile) -> None:
         """The file is closed. The thread ends with the last file."""
+        following = self._following.pop(id(engine), None)
+        if following is not None:
+            following.dispose()
         with self._lock:
             if self._engines.pop(id(engine), None) is not None:
                 self._named = {named for named in self._named if named[0] != id(engine)}
@@ -80,14 +113,14 @@ class Expirer:
             self._wake.wait(LOOK_S)
 
     def _look(self, engine: ExpiringFile) -> None:
-        began = time.monotonic()
+        began = monotonic()
         try:
             for _ in expiry.steps(engine):
                 if engine.is_closed:
                     return
                 # As long as the step took: other processes get a turn, because SQLite's lock has no queue.
-                time.sleep(max(REST_S, time.monotonic() - began))
-                began = time.monotonic()
+                time.sleep(max(REST_S, monotonic() - began))
+                began = monotonic()
             self._name_tables_without_ends(engine)
         except DatabaseClosed:
             pass

@@ -11,12 +11,11 @@ index: it is in the file, binds every process, and moves with a table that is re
 A deletion is an ordinary change with the origin "expiry". Until then every read, count and feed shows the document, so
 all of them agree. `expirer` has the thread that deletes.
 
-ExpiryRule of this file: one step deletes few documents in one commit, so that no writer waits for long.
+Rule of this file: one step deletes few documents in one commit, so that no writer waits for long.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
@@ -24,6 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from reactdb.change import DELETE, TableReference
+from reactdb.clock import EPOCH, MICROSECOND, Clock, monotonic
 from reactdb.errors import IncompatibleFormat, QueryError, UsageError
 from reactdb.expression import Expression, to_data
 from reactdb.expression.build import call_node
@@ -82,6 +82,7 @@ class ExpiringFile(Protocol):
     """The engine, as far as expiry needs it."""
 
     path: str
+    clock: Clock
     catalogue: Catalogue
 
     @property
@@ -225,6 +226,18 @@ class ExpiryFigures(NamedTuple):
     without_end: int
 
 
+def find_next_end(file: ExpiringFile) -> datetime | None:
+    """The earliest end of a document of a native table; None without one."""
+    with file.fresh_snapshot() as snapshot:
+        indexes = [
+            index for table in snapshot.catalogue.live.values() if (index := find_index(table)) is not None
+        ]
+        rows = [
+            snapshot.connection.execute(FIRST_END, (one.id, MIN_TIME, MAX_TIME)).fetchone() for one in indexes
+        ]
+    return min((collation.key_value(row[0]) for row in rows if row is not None), default=None)
+
+
 def has_only_documents_without_end(snapshot: Snapshot, table: TableInfo) -> bool:
     """Whether a table has documents, and none of them has an end. Two look-ups."""
     index = find_index(table)
@@ -255,7 +268,7 @@ def measure_expiry(snapshot: Snapshot, table: TableInfo) -> ExpiryFigures | None
 def read_time(file: ExpiringFile) -> datetime:
     """The present moment by which the documents of a file expire. The wall time of the machine, also where the log has
     a clock of its own: the times in documents are wall times."""
-    return datetime.fromtimestamp(time.time_ns() // 1_000 / 1_000_000, UTC)
+    return EPOCH + MICROSECOND * (file.clock.time_ns() // 1_000)
 
 
 def has_expired(snapshot: Snapshot, rule: ExpiryRule, now: datetime) -> bool:
@@ -274,7 +287,7 @@ def delete_some(transaction: WriteTransaction, rule: ExpiryRule, now: datetime) 
         # The rule was changed in between.
         return 0
     low, high = rule.bounds(now)
-    stop = time.monotonic() + STEP_S
+    stop = monotonic() + STEP_S
     transaction.flush()
     rows = transaction.execute(EXPIRED, (rule.info.id, low, high, MOST_DELETIONS)).fetchall()
     count = 0
@@ -283,7 +296,7 @@ def delete_some(transaction: WriteTransaction, rule: ExpiryRule, now: datetime) 
         if transaction.head(table, key) is not None:
             rule.delete(transaction, table, key)
             count += 1
-        if time.monotonic() >= stop:
+        if monotonic() >= stop:
             break
     return count
 
