@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from reactdb.expression import Expression, asc, branch, desc, literal, r, row
-    from reactdb.feeds.feed import Cursor, Feed
+    from reactdb.feeds.feed import AsyncCursor, Cursor, Feed
     from reactdb.feeds.livelist import LiveList
     from reactdb.feeds.reader import FeedReader
     from reactdb.replication.sync import Sync, sync
@@ -82,7 +82,7 @@ _HOMES = {
         "UsageError",
     ),
     "reactdb.expression": ("Expression", "asc", "branch", "desc", "literal", "r", "row"),
-    "reactdb.feeds.feed": ("Cursor", "Feed"),
+    "reactdb.feeds.feed": ("AsyncCursor", "Cursor", "Feed"),
     "reactdb.feeds.livelist": ("LiveList",),
     "reactdb.feeds.reader": ("FeedReader",),
     "reactdb.replication.sync": ("Sync", "sync"),
@@ -91,6 +91,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AsyncCursor",
     "Blob",
     "Change",
     "Commit",

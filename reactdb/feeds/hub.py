@@ -61,6 +61,7 @@ class FeedHub:
         live: The nodes, and the subscriptions that read on from the log.
         open_views: The nodes by the common key of equal queries.
         ready: Puts something into the dispatcher's line.
+        beginning: For each consumer that begins in a thread: the position from which it has still to read the log.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -77,6 +78,7 @@ class FeedHub:
         self._following_lock = threading.Lock()
         self._is_following: bool | None = False
         self._bootstrap = Bootstrap(engine)
+        self.beginning: dict[object, int] = {}
         # Where the feed begins that began earliest; None before the first.
         self._earliest: int | None = None
 
@@ -162,6 +164,7 @@ class FeedHub:
                 position = subscription.reads_from
                 if position is not None:
                     needed.append(position)
+            needed += self.beginning.values()
         return min((position for position in needed if position >= oldest), default=None)
 
     def log_when_unlocked(self, message: FirstFailure) -> None:
@@ -183,8 +186,7 @@ class FeedHub:
             CorruptDatabase: The log seems to end early.
             QueryError: An aggregate cannot be worked out.
         """
-        if self.engine.publisher.is_routing() or self._bootstrap.is_on:
-            raise UsageError(NOT_HERE)
+        self.check_place()
         if self.open_views and not self.engine.is_memory:
             # Shared views are at the publisher's position: they should not begin behind the result of a read.
             self.engine.catch_up()
@@ -215,6 +217,11 @@ class FeedHub:
         if not self._is_following:
             # The file is not followed, so nothing else would end the feed if the file was found moved just now.
             self.engine.publisher.end_feeds()
+
+    def check_place(self) -> None:
+        """Raises: UsageError, where this thread is inside of a commit, or of another feed's beginning."""
+        if self.engine.publisher.is_routing() or self._bootstrap.is_on:
+            raise UsageError(NOT_HERE)
 
     def _has_node(self, key: Hashable) -> bool:
         return key in self.live.nodes
