@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from reactdb import errors as errors
+    from reactdb.aio.database import AsyncDatabase, aconnect
     from reactdb.change import Change, Commit
     from reactdb.database import Database, OpenTransaction, PastDatabase, connect, delete_database
     from reactdb.dialects.aidbox.aidbox import aidbox
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from reactdb.values.collation import maxval, minval
 
 _HOMES = {
+    "reactdb.aio.database": ("AsyncDatabase", "aconnect"),
     "reactdb.change": ("Change", "Commit"),
     "reactdb.values.blob": ("Blob",),
     "reactdb.values.codec": ("FrozenDict", "FrozenList", "thaw"),
@@ -92,6 +94,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AsyncCursor",
+    "AsyncDatabase",
     "Blob",
     "Change",
     "Commit",
@@ -122,6 +125,7 @@ __all__ = [
     "TransactionOwned",
     "UnsupportedFeed",
     "UsageError",
+    "aconnect",
     "aidbox",
     "asc",
     "branch",
