@@ -156,8 +156,8 @@ class AsyncDatabase(AsyncReadable):
         return self._other
 
     async def close(self) -> None:
-        """Close this handle, as `Database.close`."""
-        await Call(self._other.close, READERS).outcome()
+        """Close this handle, as `Database.close`; also where the task is cancelled meanwhile."""
+        await Call(self._other.close, READERS).outcome(is_certain=True)
 
     async def __aenter__(self) -> AsyncDatabase:
         return self
