@@ -3,6 +3,7 @@
     calls       one call in a thread, awaited by a task: a cancelled call was never made, or it is done
     turns       who may begin a transaction next, over all event loops of the process
     work        where the calls of a database are made: in shared threads, in the thread of a transaction, or at once
+    faces       which names act, and are awaited, and which only make something
     selection   AsyncSelection: a selection or a table
     database    AsyncDatabase, its transactions, and `aconnect`
 

@@ -1,4 +1,4 @@
-"""Call: one function call in a thread, awaited by a task of asyncio.
+"""ThreadCall: one function call in a thread, awaited by a task of asyncio.
 
 A cancelled task must know what its call has done. So a call that has not begun is taken back, and is never made. A call that
 has begun is awaited to its end, and then the task gets its CancelledError. It gets one, however often it was cancelled
@@ -33,7 +33,7 @@ class ThreadsStopped(Exception):
     """A call was given to threads that have ended."""
 
 
-class Call(Generic[T]):
+class ThreadCall(Generic[T]):
     """See the head of this file. It is made, and awaited once, by the running task; `threads` calls it."""
 
     __slots__ = (

@@ -19,7 +19,7 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, NoReturn
 
-from reactdb.aio.calls import Call
+from reactdb.aio.calls import ThreadCall
 from reactdb.aio.faces import Face
 from reactdb.aio.selection import AsyncSelection
 from reactdb.aio.work import READERS, TransactionThread, Work, WorkInside, call_in_background
@@ -71,7 +71,7 @@ class Connecting:
             opened.append(connect(self._path, **self._options))
 
         try:
-            await Call(open_file, READERS).outcome()
+            await ThreadCall(open_file, READERS).outcome()
         except CancelledError:
             # It was opened all the same, for nobody.
             for database in opened:
@@ -157,7 +157,7 @@ class AsyncDatabase(AsyncReadable):
 
     async def close(self) -> None:
         """Close this handle, as `Database.close`; also where the task is cancelled meanwhile."""
-        await Call(self._other.close, READERS).outcome(is_certain=True)
+        await ThreadCall(self._other.close, READERS).outcome(is_certain=True)
 
     async def __aenter__(self) -> AsyncDatabase:
         return self

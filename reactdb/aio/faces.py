@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 from reactdb.aio.work import Work
 from reactdb.query import Query
 
-__all__ = ["Face", "Reading"]
+__all__ = ["AwaitedValue", "Face"]
 
 READS: Final = {
     *(
@@ -54,7 +54,7 @@ QUICK: Final = {"exists", "first", "one", "run"}
 """Reads of a selection's documents, which may be few."""
 
 
-class Reading:
+class AwaitedValue:
     """A value that is read when it is awaited: `await adb.seq`."""
 
     __slots__ = ("_read",)
@@ -92,7 +92,7 @@ class Face:
                 obj=self,
             )
         if name in READ_PROPERTIES and hasattr(type(other), name):
-            return Reading(partial(work.read, partial(getattr, other, name)))
+            return AwaitedValue(partial(work.read, partial(getattr, other, name)))
         # For a name that is not there, this raises the sentence of the synchronous object.
         method = getattr(other, name)
         if not callable(method):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from reactdb.aio.work import TransactionThread
 
 
-class Waiter:
+class WaitingTask:
     """A task that waits. `transaction`: what it will begin; None for a single write."""
 
     __slots__ = ("future", "is_granted", "loop", "transaction")
@@ -54,7 +54,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._queue: deque[Waiter] = deque()
+        self._queue: deque[WaitingTask] = deque()
         self._holder: TransactionThread | None = None
         self.members: WeakKeyDictionary[Task[Any], TransactionThread] = WeakKeyDictionary()
 
@@ -100,7 +100,7 @@ class Turns:
                 self._holder = transaction
                 return
             loop = get_running_loop()
-            waiter = Waiter(loop, transaction)
+            waiter = WaitingTask(loop, transaction)
             self._queue.append(waiter)
         timer = loop.call_later(timeout_s, waiter.end)
         try:
@@ -122,7 +122,7 @@ class Turns:
             self._holder = None
             self._grant()
 
-    def _leave(self, waiter: Waiter) -> bool:
+    def _leave(self, waiter: WaitingTask) -> bool:
         """Leave the queue. False: its turn has come already."""
         with self._lock:
             if waiter.is_granted:

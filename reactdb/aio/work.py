@@ -23,7 +23,7 @@ from time import monotonic
 from typing import Any, TypeVar
 from weakref import ref
 
-from reactdb.aio.calls import Call, ThreadsStopped
+from reactdb.aio.calls import ThreadCall, ThreadsStopped
 from reactdb.aio.turns import turns_of
 from reactdb.call_stack import find_calling_line
 from reactdb.documents.extent import concerns_few
@@ -108,7 +108,7 @@ class TransactionThread:
             task, name = self._inner[-1]
             if task() is not current_task():
                 raise TransactionOwned(operation, name, self.place, ControlFlow().in_words(), is_inner=True)
-        call = Call(partial(self._run, function, operation), self._threads)
+        call = ThreadCall(partial(self._run, function, operation), self._threads)
         try:
             return await call.outcome(is_left_alone=is_left_alone)
         except ThreadsStopped:
@@ -140,7 +140,7 @@ class TransactionThread:
             TransactionEnded.
         """
         try:
-            await Call(function, self._threads).outcome(is_certain=is_certain)
+            await ThreadCall(function, self._threads).outcome(is_certain=is_certain)
         except ThreadsStopped:
             raise TransactionEnded("the end of the block", self.place) from None
 
@@ -181,7 +181,7 @@ class Work:
             if self._direct % READS_WITHOUT_PAUSE == 0:
                 await sleep(0)
             return function()
-        return await Call(function, READERS).outcome()
+        return await ThreadCall(function, READERS).outcome()
 
     def _is_quick(self, query: Query) -> bool:
         """Whether a read is so short that a thread would cost more. In memory a commit lets reads wait, so only where no write is
@@ -229,7 +229,7 @@ class Work:
             return await transaction.call(function, operation)
         if not self.turns.is_free:
             await self.turns.acquire(None, operation, self.timeout_s)
-        return await Call(function, WRITERS).outcome()
+        return await ThreadCall(function, WRITERS).outcome()
 
 
 class WorkInside(Work):

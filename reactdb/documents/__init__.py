@@ -2,6 +2,7 @@
 
 write         what insert, update, replace and delete do to documents, inside one write transaction
 read          the result of a query, from one snapshot
+extent        how many documents a query can concern, known before it is run
 hints         messages about parts of a query that its author probably did not mean
 access_path   by which index or range of keys a query reads
 steps         what each step of a query does to one element, and to a sequence of elements

@@ -532,8 +532,8 @@ def test_anyio_scopes_cancel_as_asyncio_does(tmp_path):
 def test_a_result_that_comes_after_its_loop_was_closed_is_dropped():
     loop = asyncio.new_event_loop()
 
-    async def make() -> calls.Call[int]:
-        return calls.Call(lambda: 1, work.READERS)
+    async def make() -> calls.ThreadCall[int]:
+        return calls.ThreadCall(lambda: 1, work.READERS)
 
     call = loop.run_until_complete(make())
     loop.close()
