@@ -55,6 +55,12 @@ class Threads:
                 threading.Thread(target=self._run, name=self._name, daemon=True).start()
         return True
 
+    @property
+    def is_idle(self) -> bool:
+        """All calls that were given are done."""
+        with self._condition:
+            return not self._work and self._idle == self._count
+
     def withdraw(self, work: Work) -> bool:
         """Do not call it. False: it was called already, or is being called."""
         with self._condition:
