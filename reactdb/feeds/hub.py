@@ -203,11 +203,10 @@ class FeedHub:
         else:
             bootstrapped: Bootstrapped | None = None
             for left in range(BOOTSTRAPS if request.is_stateful else 0, -1, -1):
+                if left:
+                    bootstrapped = self._bootstrap.now(request, bootstrapped, self._has_node, LAST_CHANGES)
                 # Not found in time to join without keeping writers waiting: then they do wait, once.
-                bootstrapped = (
-                    self._bootstrap.now(request, bootstrapped, self._has_node, LAST_CHANGES) if left else None
-                )
-                if self._attach_now(subscription, bootstrapped):
+                if self._attach_now(subscription, bootstrapped, is_last=not left):
                     break
         if self._earliest is None or subscription.since < self._earliest:
             self._earliest = subscription.since
@@ -247,19 +246,29 @@ class FeedHub:
                 read_rest(reader.plan.view, snapshot, subscription.since, later, options, inside)
             )
 
-    def _attach_now(self, subscription: Subscription, bootstrapped: Bootstrapped | None) -> bool:
-        """From now on. False: the bootstrapped view is too far from that."""
+    def _attach_now(
+        self, subscription: Subscription, bootstrapped: Bootstrapped | None, *, is_last: bool
+    ) -> bool:
+        """From now on. False: the bootstrapped view is too far from that. `is_last`: it joins however far it is; writers wait
+        while it reads the changes since, or, where that is not possible, while it is seeded."""
         with Later(self.engine) as later:
             with self._lock_exclusively():
                 snapshot = later.enter()
+                most = LAST_CHANGES
+                if is_last and bootstrapped is not None:
+                    most = max(most, snapshot.seq - bootstrapped.reader.position)
+                    if bootstrapped.reader.plan.key not in self.live.nodes and not bootstrapped.can_join(
+                        snapshot, most
+                    ):
+                        bootstrapped = None
                 if bootstrapped is None:
                     view = self._join_now(subscription, subscription.request.plan(snapshot), snapshot)
                 else:
                     reader = bootstrapped.reader
                     if reader.plan.key not in self.live.nodes:
-                        if not bootstrapped.can_join(snapshot, LAST_CHANGES):
+                        if not bootstrapped.can_join(snapshot, most):
                             return False
-                        reader.read_last(snapshot, LAST_CHANGES + 1)
+                        reader.read_last(snapshot, most + 1)
                     view = self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
             if view is not None:
                 # The snapshot is fixed, so writers need not wait until it has been read.
