@@ -17,6 +17,7 @@ from threading import get_ident
 from typing import Any, Generic, Protocol, TypeVar
 
 from reactdb.call_stack import called_from, find_calling_line
+from reactdb.errors import UsageError
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ class ThreadCall(Generic[T]):
     )
 
     def __init__(self, function: Callable[[], T], threads: Callers) -> None:
-        self._loop: AbstractEventLoop = get_running_loop()
+        self._loop: AbstractEventLoop = find_loop()
         self._line = find_calling_line()
         self._function: Callable[[], T] | None = function
         self._threads = threads
@@ -133,6 +134,20 @@ class ThreadCall(Generic[T]):
                     await self._wait()
                 except CancelledError:
                     continue
+
+
+def find_loop() -> AbstractEventLoop:
+    """The running loop of asyncio.
+
+    Raises:
+        UsageError: There is none.
+    """
+    try:
+        return get_running_loop()
+    except RuntimeError:
+        raise UsageError(
+            "calls of an AsyncDatabase are awaited in an event loop of asyncio (Trio's is none): elsewhere use reactdb.connect"
+        ) from None
 
 
 def shield() -> AbstractContextManager[object]:

@@ -14,7 +14,7 @@ from functools import partial, wraps
 from typing import Any, ClassVar, Final
 
 from reactdb.aio.work import Work
-from reactdb.query import Query
+from reactdb.table import Selection, query_of
 
 __all__ = ["AwaitedValue", "Face"]
 
@@ -104,7 +104,7 @@ class Face:
                 call = partial(method, *uncover_all(arguments), **uncover_dict(options))
                 if name in WRITES:
                     return self._cover(await work.write(call, name))
-                query: Query | None = getattr(other, "_query", None) if name in QUICK else None
+                query = query_of(other) if name in QUICK and isinstance(other, Selection) else None
                 return self._cover(await work.read(call, query))
 
             return act

@@ -428,6 +428,12 @@ def test_it_works_in_uvloop(tmp_path):
         assert [changed(None, {"id": 1}), [{"id": 1}]] == runner.run(main())
 
 
+def test_another_loop_than_of_asyncio_is_refused():
+    connecting = reactdb.aconnect(":memory:").__await__()
+    with pytest.raises(UsageError, match="Trio"):
+        next(connecting)
+
+
 def test_aconnect_needs_no_anyio():
     code = "import sys; sys.modules['anyio'] = None; import reactdb; reactdb.aconnect(':memory:')"
     subprocess.run([sys.executable, "-c", code], timeout=60, check=True)
