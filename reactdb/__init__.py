@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from reactdb import errors as errors
+    from reactdb.aio.database import AsyncDatabase, aconnect
     from reactdb.change import Change, Commit
     from reactdb.database import Database, OpenTransaction, PastDatabase, connect, delete_database
     from reactdb.dialects.aidbox.aidbox import aidbox
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     )
     from reactdb.expression import Expression, asc, branch, desc, literal, r, row
     from reactdb.feeds.events import ChangeEvent
-    from reactdb.feeds.feed import Cursor, Feed
+    from reactdb.feeds.feed import AsyncCursor, Cursor, Feed
     from reactdb.feeds.livelist import LiveList
     from reactdb.feeds.reader import FeedReader
     from reactdb.replication.sync import Sync, sync
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from reactdb.values.collation import maxval, minval
 
 _HOMES = {
+    "reactdb.aio.database": ("AsyncDatabase", "aconnect"),
     "reactdb.change": ("Change", "Commit"),
     "reactdb.values.blob": ("Blob",),
     "reactdb.values.codec": ("FrozenDict", "FrozenList", "thaw"),
@@ -87,7 +89,7 @@ _HOMES = {
     ),
     "reactdb.expression": ("Expression", "asc", "branch", "desc", "literal", "r", "row"),
     "reactdb.feeds.events": ("ChangeEvent",),
-    "reactdb.feeds.feed": ("Cursor", "Feed"),
+    "reactdb.feeds.feed": ("AsyncCursor", "Cursor", "Feed"),
     "reactdb.feeds.livelist": ("LiveList",),
     "reactdb.feeds.reader": ("FeedReader",),
     "reactdb.replication.sync": ("Sync", "sync"),
@@ -97,6 +99,8 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AsyncCursor",
+    "AsyncDatabase",
     "Blob",
     "Change",
     "ChangeEvent",
@@ -130,6 +134,7 @@ __all__ = [
     "UndoStack",
     "UnsupportedFeed",
     "UsageError",
+    "aconnect",
     "aidbox",
     "asc",
     "branch",

@@ -4,6 +4,7 @@ write         what insert, update, replace and delete do to documents, inside on
 computed_values
               the values of expressions in documents that are inserted
 read          the result of a query, from one snapshot
+extent        how many documents a query can concern, known before it is run
 hints         messages about parts of a query that its author probably did not mean
 access_path   by which index or range of keys a query reads
 aggregates    the values of aggregates, of documents that come in parts

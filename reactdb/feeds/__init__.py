@@ -22,6 +22,7 @@ The parts of a feed:
     log_reader      reading from the log
     initial         the initial values, a feed's opening
     bootstrap       prepares views beside the writers
+    background      long reads in threads, for feeds that an event loop waits for
 
 Delivery, from the bottom up:
 

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 from reactdb.clock import SYSTEM, Clock, PendingCall, in_force, is_frozen, wait_until
 from reactdb.documents.steps import Run
 from reactdb.errors import INTERRUPTS, FeedAborted, ForkedDatabase, UsageError, as_end
+from reactdb.feeds.background import background
 from reactdb.feeds.broadcast import EVENTS_IN_A_TURN, OnEvent, ignore
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.position import ANEW, Bookmark, find_first
@@ -46,6 +47,7 @@ from reactdb.feeds.subscription import ENDED, NOTHING, Hub, Subscription, Way
 from reactdb.feeds.terms import run_of
 from reactdb.logs import logger
 from reactdb.query import Step
+from reactdb.store.engine import Engine
 from reactdb.store.file import fork
 
 if TYPE_CHECKING:
@@ -124,12 +126,31 @@ class Flow:
 class BaseConsumer:
     """The common part of all consumers: their subscriptions, and the path of an event through the terms."""
 
-    __slots__ = ("__weakref__", "_final", "_generation", "_lines", "clock", "error", "is_closed", "members")
+    __slots__ = (
+        "__weakref__",
+        "_final",
+        "_generation",
+        "_has_read_ahead",
+        "_is_background",
+        "_is_reading",
+        "_lines",
+        "_start",
+        "clock",
+        "error",
+        "is_closed",
+        "members",
+    )
 
     def __init__(self) -> None:
         self._generation = fork.generation
         # Of the database; of several, of the first with a virtual one.
         self.clock: Clock = SYSTEM
+        # Long reads are done in a thread: see `open_in_thread`. While one is done, there is nothing to take.
+        self._is_background = False
+        self._is_reading = False
+        self._has_read_ahead = False
+        # Where it begins, until it has begun.
+        self._start: Bookmark | None = None
         self.members: tuple[Subscription, ...] = ()
         # The members, and the members of each database together.
         self._lines: tuple[tuple[Subscription, ...], list[list[Subscription]]] | None = None
@@ -160,14 +181,84 @@ class BaseConsumer:
     def _join(self, flow: Flow) -> None:
         self.members = tuple(self._subscriptions(flow, ()))
         try:
-            for member in self.members:
-                if not any(run.is_finished for run in member.path):
-                    member.hub.attach(member)
-            self._drop_finished()
-            self._begin_together()
+            self._attach()
         except BaseException:
             self.close()
             raise
+
+    def open_in_thread(self, flow: Flow) -> None:
+        """Subscribe to everything in the flow in a thread of `background`, and do all longer reads of the feed there.
+
+        The position is fixed before this returns: initial values are read later, and hold every commit until then;
+        without them, the feed begins with the first commit after this call. Until it has begun there is nothing to
+        take; then it is woken, also where it has failed (see `error`).
+        """
+        for hub in flow.hubs():
+            hub.check_place()
+        self._is_background = self._is_reading = True
+        self._start = find_first(request.start() for request in flow.requests())
+        seqs: dict[Engine, int] = {}
+        flow = flow.copy_with(partial(begin_at_present, seqs))
+        self.members = tuple(self._subscriptions(flow, ()))
+        for hub in flow.hubs():
+            if hub.engine in seqs:
+                # So that history is kept until it is read.
+                hub.beginning[self] = seqs[hub.engine]
+        background.run(partial(self._begin, flow))
+
+    def _begin(self, flow: Flow) -> None:
+        """The beginning, in the thread."""
+        try:
+            self._attach()
+        except BaseException as error:
+            if not self.is_closed:
+                self.error = as_end(error)
+            self.close()
+        for hub in flow.hubs():
+            hub.beginning.pop(self, None)
+        if self.is_closed:
+            self.settle()
+        self._start = None
+        self._end_reading()
+
+    def _attach(self) -> None:
+        for member in self.members:
+            if self.is_closed:
+                return
+            if not any(run.is_finished for run in member.path):
+                member.hub.attach(member)
+                if member.is_closed:
+                    # Closed by another thread, which could not know that it would be attached.
+                    member.hub.forget(member)
+        self._drop_finished()
+        self._begin_together()
+
+    def _read_ahead(self) -> bool:
+        """Where the next event has to be read from the file, let a thread read it. True: so there is nothing to take
+        yet."""
+        if self._has_read_ahead:
+            # Whatever it has read, it is to be taken now.
+            self._has_read_ahead = False
+            return False
+        if not any(member.must_read for member in self.members):
+            return False
+        self._is_reading = True
+        background.run(self._read)
+        return True
+
+    def _read(self) -> None:
+        """The same, in the thread."""
+        for member in self.members:
+            if member.must_read:
+                member.read_ahead()
+        self._has_read_ahead = True
+        self._end_reading()
+
+    def _end_reading(self) -> None:
+        """There may be something to take again."""
+        self._is_reading = False
+        if not self.is_inherited:
+            self.wake_after_read()
 
     def _begin_together(self) -> None:
         """Let members that deliver whole commits begin after the same commit: they begin one after the other, and the
@@ -314,7 +405,9 @@ class BaseConsumer:
     @property
     def bookmark(self) -> Bookmark:
         """How far all members have delivered."""
-        final, members = self._final, self.members
+        start, final, members = self._start, self._final, self.members
+        if start is not None:
+            return start
         if final is not None or not members:
             return final or Bookmark(0)
         return find_first(member.bookmark for member in members)
@@ -322,6 +415,8 @@ class BaseConsumer:
     @property
     def wait_s(self) -> float | None:
         """Seconds until some member has something; None where nothing is known to come."""
+        if self._is_reading:
+            return None
         members = self.members
         if len(members) == 1:
             return members[0].wait_s
@@ -335,6 +430,10 @@ class BaseConsumer:
     def wake(self, subscription: Subscription) -> None:
         raise NotImplementedError
 
+    def wake_after_read(self) -> None:
+        """There may be something to take. Called in the thread that has read, without a lock."""
+        raise NotImplementedError
+
     def now(self) -> float:
         return self.clock.monotonic()
 
@@ -344,6 +443,22 @@ def find_clock(flow: Flow) -> Clock:
     if flow.hub is not None:
         return flow.hub.engine.clock
     return next((hub.engine.clock for hub in flow.hubs() if hub.engine.clock is not SYSTEM), SYSTEM)
+
+
+def begin_at_present(seqs: dict[Engine, int], request: Request) -> Request:
+    """The request, so that it begins with the commits after now, however late it is attached. Requests with initial
+    values are left as they are: those hold all commits until then.
+
+    Args:
+        seqs: The present position in each database. Requests of one database get the same.
+    """
+    options, engine = request.options, request.engine
+    if options.since is not None or options.include_initial:
+        return request
+    if engine not in seqs:
+        with engine.fresh_snapshot() as snapshot:
+            seqs[engine] = snapshot.seq
+    return request.copy_with(since=seqs[engine])
 
 
 def find_earliest(line: Iterable[Subscription]) -> Subscription | None:
@@ -439,6 +554,10 @@ class PushConsumer(BaseConsumer):
 
     def wake(self, subscription: Subscription) -> None:
         subscription.hub.ready(self)
+
+    def wake_after_read(self) -> None:
+        if not self.is_closed or self.error is not None:
+            self.run()
 
     # -----------------------------------------------------------------------------------------------------------
     # Where
@@ -558,12 +677,16 @@ class PushConsumer(BaseConsumer):
 
     def _deliver_some(self) -> bool:
         """A turn's worth of events. Whether there is nothing more to come."""
+        if self._is_reading:
+            return False
         if self.error is not None:
             self._deliver_error()
             return True
         self._rearm()
         for line in self.lines:
             for _ in range(EVENTS_IN_A_TURN):
+                if self._is_background and self._read_ahead():
+                    return False
                 member, event = self._poll(line)
                 if member is None or event is NOTHING:
                     break
@@ -724,6 +847,8 @@ class AskedConsumer(BaseConsumer):
             if self.is_closed or not self.members:
                 self.close()
                 return ENDED
+            if self._is_background and (self._is_reading or self._read_ahead()):
+                return NOTHING
             try:
                 # A consumer with events needs no wake-up. A consumer without events says so, and polls once more.
                 if not self._look() and not (self._rearm() and self._look()):
@@ -765,7 +890,7 @@ class ReaderConsumer(AskedConsumer):
         on_ready: The callback; None: no callback.
     """
 
-    __slots__ = ("_is_told", "_measure", "_telling", "_timer", "on_ready")
+    __slots__ = ("_has_read", "_is_told", "_measure", "_telling", "_timer", "on_ready")
 
     def __init__(
         self, on_ready: Callable[[], object] | None, measure: Callable[[], float] | None = None
@@ -774,6 +899,8 @@ class ReaderConsumer(AskedConsumer):
         super().__init__()
         self.on_ready = on_ready
         self._measure = measure
+        # A thread has read for it, and it was not polled since. Then it calls back in any case: that the feed has begun is news.
+        self._has_read = False
         # The callback was called, and not everything was read since. Of two threads that get here, the first calls.
         self._is_told = False
         self._telling = threading.Lock()
@@ -790,6 +917,11 @@ class ReaderConsumer(AskedConsumer):
         # In the dispatcher's line, because it calls user code.
         subscription.hub.ready(self)
 
+    def wake_after_read(self) -> None:
+        if not self.is_closed or self.error is not None:
+            self._has_read = True
+            self.run()
+
     def run(self) -> None:
         """Call back, if there is something to read. Called by the dispatcher, and by the thread that sets the
         callback."""
@@ -797,7 +929,7 @@ class ReaderConsumer(AskedConsumer):
         if on_ready is None or self._is_told or self.is_inherited:
             return
         now = self.clock.monotonic()
-        wait_s = 0.0 if self.error is not None else self.wait_s
+        wait_s = 0.0 if self.error is not None or self._has_read else self.wait_s
         if wait_s:
             self._arm(now + wait_s)
         elif wait_s is not None:
@@ -838,6 +970,7 @@ class ReaderConsumer(AskedConsumer):
         try:
             # Before the look, so that no further look is needed after the last event: most polls find one event.
             self._rearm()
+            self._has_read = False
             while len(events) < most:
                 event = self.take()
                 if event is NOTHING or event is ENDED:
@@ -976,6 +1109,9 @@ class AsyncConsumer(AskedConsumer):
             logger.exception("the event loop of a feed refused: the feed ends")
             self.error = as_end(error)
             super().close()
+
+    def wake_after_read(self) -> None:
+        self.wake()
 
     def _wake_up(self) -> None:
         # All of them: one wake-up covers a burst, and only a look shows how many events it has.

@@ -6,6 +6,7 @@ in ReQL.
     for change in feed: ...                     waits
     with feed.cursor() as cursor: cursor.next(timeout=1.0)
     async for change in feed: ...
+    async with feed.acursor() as cursor: await cursor.next(timeout=1.0)
     feed.filter(row["new_val"]["score"] > 10)   ReQL's terms, giving a Feed again
 
 Cold: each of these subscribes again. The methods are ReQL's. The operators of Rx are reached through `pipe`.
@@ -20,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from reactdb.async_functions import refuse_async
-from reactdb.clock import in_force
+from reactdb.clock import SYSTEM, in_force
 from reactdb.conditions import as_predicates
 from reactdb.errors import (
     InvalidOption,
@@ -33,6 +34,7 @@ from reactdb.errors import (
 )
 from reactdb.expression import as_function, as_predicate, row
 from reactdb.feeds import terms
+from reactdb.feeds.background import reads_little
 from reactdb.feeds.consumers import (
     AsyncConsumer,
     BaseConsumer,
@@ -48,6 +50,7 @@ from reactdb.feeds.options import check_timeout, check_union
 from reactdb.feeds.reader import FeedReader
 from reactdb.feeds.request import Request
 from reactdb.feeds.rx import DisposableBase, Observable, is_observable
+from reactdb.feeds.schedulers import is_of_loop
 from reactdb.query import ConcatMap, Filter, HasFields, Limit, Map, Query, Skip, Step
 from reactdb.type_variables import Event, Generic
 from reactdb.wrong_calls import explain_wrong_calls
@@ -152,7 +155,9 @@ class Feed(Stays, Observable[Event]):
         """Call an observer, or callbacks, with each event.
 
         Args:
-            scheduler: Where; None for the database's, or the committing thread after its write is done.
+            scheduler: Where; None for the database's, or the committing thread after its write is done. With the scheduler of
+                an event loop or a window system, this call does not wait for a long first read: a thread reads it, and its
+                error comes by `on_error`.
 
         Returns:
             An object whose `dispose()` ends the subscription. Otherwise the subscription lives as long as the
@@ -180,18 +185,32 @@ class Feed(Stays, Observable[Event]):
             scheduler or self._scheduler,
         )
         try:
-            self._open(consumer)
+            is_open = self._open(consumer, is_background=is_of_loop(scheduler or self._scheduler))
         except ReactDBError as error:
             if on_error is None:
                 raise
             on_error(error)
             return Handle(consumer)
-        self._deliver_opening(consumer)
+        if is_open:
+            self._deliver_opening(consumer)
         return Handle(consumer)
 
-    def _open(self, consumer: BaseConsumer) -> None:
-        consumer.open(self._delivered)
+    def _open(self, consumer: BaseConsumer, *, is_background: bool = False) -> bool:
+        """Subscribe. `is_background`: in a thread, if the feed reads much when it begins. Returns: whether it has begun."""
+        is_open = not (is_background and self._reads_much)
+        if is_open:
+            consumer.open(self._delivered)
+        else:
+            consumer.open_in_thread(self._delivered)
         self._newest = consumer
+        return is_open
+
+    @property
+    def _reads_much(self) -> bool:
+        # Under a virtual clock everything happens on the thread of the test.
+        return find_clock(self._flow) is SYSTEM and not all(
+            reads_little(request) for request in self._flow.requests()
+        )
 
     def _deliver_opening(self, consumer: PushConsumer) -> None:
         """Deliver the opening before `subscribe` returns, unless a thread is delivering already."""
@@ -211,20 +230,30 @@ class Feed(Stays, Observable[Event]):
         """Subscribe, and get a reader that is polled and never waits: for a server, or an event loop.
 
         A reader that has fallen behind by more than `changefeed_queue_size` changes reads on from the log, and loses nothing,
-        unless `on_overflow` says otherwise.
+        unless `on_overflow` says otherwise. The feed begins at the moment of this call; a long beginning is read in a thread.
 
         Args:
             on_ready: Called without arguments when there is something to poll: see `FeedReader.on_ready`.
         """
-        return FeedReader(self._delivered, on_ready)
+        return FeedReader(self._delivered, on_ready, is_background=self._reads_much)
 
     def __iter__(self) -> Iterator[Event]:
         return self.cursor()
 
-    def __aiter__(self) -> AsyncCursor[Event]:
+    def acursor(self) -> AsyncCursor[Event]:
+        """Subscribe, and get a cursor for a coroutine: `async with feed.acursor() as cursor: await cursor.next()`.
+
+        The feed begins at the moment of this call. It never waits: a long beginning is read in a thread.
+
+        Raises:
+            Any error that keeps the feed from beginning; where a thread reads the beginning, the first `next` raises it.
+        """
         consumer = AsyncConsumer()
-        self._open(consumer)
+        self._open(consumer, is_background=True)
         return AsyncCursor(consumer, self._flow)
+
+    def __aiter__(self) -> AsyncCursor[Event]:
+        return self.acursor()
 
     # -----------------------------------------------------------------------------------------------------------
     # Waiting for the end, which a feed does not have: reactivex's methods of these names would wait for ever
@@ -451,12 +480,54 @@ class Cursor(ListeningInBlock[PullConsumer], Generic[Event]):
 
 
 class AsyncCursor(Listening[AsyncConsumer], Generic[Event]):
-    """A subscription that a coroutine reads. An unreferenced cursor is closed."""
+    """A subscription that a coroutine of asyncio reads: `feed.acursor()`. An async iterator and an async context manager; an
+    unreferenced cursor is closed.
+
+    Tasks of one event loop may share it: each gets different events.
+    """
 
     @property
     def token(self) -> str | None:
         """As `Cursor.token`."""
         return self._flow.token(self._consumer)
+
+    async def next(self, timeout: float | None = None) -> Event:
+        """Wait for the next event, at most `timeout` seconds (None: as long as it takes). A wait that is cancelled, or too
+        long, loses no event.
+
+        Raises:
+            TimeoutError: None came in time.
+            InvalidOption: `timeout` is no number of seconds.
+            StopAsyncIteration: The cursor was closed, or the feed has completed.
+            UsageError: Another event loop awaits this cursor.
+            FeedError: Why the feed ended.
+        """
+        timeout_s = check_timeout(timeout)
+        if timeout_s is None:
+            return await self.__anext__()
+        from asyncio import get_running_loop
+        from asyncio import timeout as limit
+
+        clock, pending = self._consumer.clock, None
+        is_virtual = clock is not SYSTEM and timeout_s > 0
+        try:
+            async with limit(None if is_virtual else timeout_s) as limited:
+                if is_virtual:
+                    loop = get_running_loop()
+                    pending = clock.call_at(
+                        clock.monotonic() + timeout_s,
+                        lambda: loop.call_soon_threadsafe(lambda: limited.reschedule(loop.time())),
+                    )
+                return await self._consumer.next()  # type: ignore[no-any-return]
+        except TimeoutError:
+            if not limited.expired():
+                raise
+            raise TimeoutError(f"the feed delivered nothing for {timeout_s:g} s") from None
+        finally:
+            if pending is not None:
+                pending.dispose()
+            # As in `__anext__`.
+            del self
 
     def __aiter__(self) -> AsyncCursor[Event]:
         return self
@@ -471,7 +542,7 @@ class AsyncCursor(Listening[AsyncConsumer], Generic[Event]):
             raise
 
     async def aclose(self) -> None:
-        """The same, for `async with`."""
+        """`close`, for programs that close by awaiting. It waits for nothing."""
         self.close()
 
     async def __aenter__(self) -> AsyncCursor[Event]:

@@ -62,6 +62,7 @@ class FeedHub:
         live: The nodes, and the subscriptions that read on from the log.
         open_views: The nodes by the common key of equal queries.
         ready: Puts something into the dispatcher's line.
+        beginning: For each consumer that begins in a thread: the position from which it has still to read the log.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -78,6 +79,7 @@ class FeedHub:
         self._following_lock = threading.Lock()
         self._is_following: bool | None = False
         self._bootstrap = Bootstrap(engine)
+        self.beginning: dict[object, int] = {}
         # Where the feed begins that began earliest; None before the first.
         self._earliest: int | None = None
 
@@ -169,6 +171,7 @@ class FeedHub:
                 position = subscription.reads_from
                 if position is not None:
                     needed.append(position)
+            needed += self.beginning.values()
         return min((position for position in needed if position >= oldest), default=None)
 
     def log_when_unlocked(self, message: Runnable) -> None:
@@ -190,8 +193,7 @@ class FeedHub:
             CorruptDatabase: The log seems to end early.
             QueryError: An aggregate cannot be worked out.
         """
-        if self.engine.publisher.is_routing() or self._bootstrap.is_on:
-            raise UsageError(NOT_HERE)
+        self.check_place()
         if self.open_views and not self.engine.is_memory:
             # Shared views are at the publisher's position: they should not begin behind the result of a read.
             self.engine.catch_up()
@@ -208,11 +210,10 @@ class FeedHub:
         else:
             bootstrapped: Bootstrapped | None = None
             for left in range(BOOTSTRAPS if request.is_stateful else 0, -1, -1):
+                if left:
+                    bootstrapped = self._bootstrap.now(request, bootstrapped, self._has_node, LAST_CHANGES)
                 # Not found in time to join without keeping writers waiting: then they do wait, once.
-                bootstrapped = (
-                    self._bootstrap.now(request, bootstrapped, self._has_node, LAST_CHANGES) if left else None
-                )
-                if self._attach_now(subscription, bootstrapped):
+                if self._attach_now(subscription, bootstrapped, is_last=not left):
                     break
         if self._earliest is None or subscription.since < self._earliest:
             self._earliest = subscription.since
@@ -222,6 +223,11 @@ class FeedHub:
         if not self._is_following:
             # The file is not followed, so nothing else would end the feed if the file was found moved just now.
             self.engine.publisher.end_feeds()
+
+    def check_place(self) -> None:
+        """Raises: UsageError, where this thread is inside of a commit, or of another feed's beginning."""
+        if self.engine.publisher.is_routing() or self._bootstrap.is_on:
+            raise UsageError(NOT_HERE)
 
     def _has_node(self, key: Hashable) -> bool:
         return key in self.live.nodes
@@ -247,19 +253,29 @@ class FeedHub:
                 read_rest(reader.plan.view, snapshot, subscription.since, later, options, inside)
             )
 
-    def _attach_now(self, subscription: Subscription, bootstrapped: Bootstrapped | None) -> bool:
-        """From now on. False: the bootstrapped view is too far from that."""
+    def _attach_now(
+        self, subscription: Subscription, bootstrapped: Bootstrapped | None, *, is_last: bool
+    ) -> bool:
+        """From now on. False: the bootstrapped view is too far from that. `is_last`: it joins however far it is; writers wait
+        while it reads the changes since, or, where that is not possible, while it is seeded."""
         with Later(self.engine) as later:
             with self._lock_exclusively():
                 snapshot = later.enter()
+                most = LAST_CHANGES
+                if is_last and bootstrapped is not None:
+                    most = max(most, snapshot.seq - bootstrapped.reader.position)
+                    if bootstrapped.reader.plan.key not in self.live.nodes and not bootstrapped.can_join(
+                        snapshot, most
+                    ):
+                        bootstrapped = None
                 if bootstrapped is None:
                     view = self._join_now(subscription, subscription.request.plan(snapshot), snapshot)
                 else:
                     reader = bootstrapped.reader
                     if reader.plan.key not in self.live.nodes:
-                        if not bootstrapped.can_join(snapshot, LAST_CHANGES):
+                        if not bootstrapped.can_join(snapshot, most):
                             return False
-                        reader.read_last(snapshot, LAST_CHANGES + 1)
+                        reader.read_last(snapshot, most + 1)
                     view = self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
             if view is not None:
                 # The snapshot is fixed, so writers need not wait until it has been read.

@@ -12,6 +12,7 @@ Rule of this file: the delivered state is the one at which the subscription has 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from itertools import chain, islice
@@ -85,7 +86,19 @@ class InitialValues:
         walk: The walk from which they are read during their delivery; None where they were read before.
     """
 
-    __slots__ = ("_before", "_events", "_is_told", "_order", "_place", "_seq", "walk")
+    __slots__ = (
+        "_before",
+        "_error",
+        "_events",
+        "_in_hand",
+        "_is_told",
+        "_order",
+        "_pages",
+        "_place",
+        "_seq",
+        "_view",
+        "walk",
+    )
 
     def __init__(
         self, seq: int, walk: Walk | None = None, order: str | None = None, after: Place | None = None
@@ -97,6 +110,12 @@ class InitialValues:
         self._place = self._before = after
         self._is_told = False
         self._events: Iterator[Event] = iter(())
+        # The pages that are still to be read, None after the last; the view's values of the page before, with their
+        # places; the error of a filter or a map, which comes after them.
+        self._pages: Iterator[Page] | None = None
+        self._view: SelectView | None = None
+        self._in_hand: deque[tuple[Place, Any]] = deque()
+        self._error: Exception | None = None
         self.walk = walk
 
     def __iter__(self) -> Iterator[Event]:
@@ -121,19 +140,47 @@ class InitialValues:
 
     def read(self, view: SelectView, pages: Iterable[Page], options: FeedOptions) -> InitialValues:
         """Read documents that come in an order. Errors of a filter or a map are raised where the event is taken."""
-        self._events = self._read(view, pages, options)
+        self._pages, self._view = iter(pages), view
+        self._events = self._read(options)
         if options.batches:
             # One page after the other: all of them may need more memory than there is.
             self._events = self._in_lists(self._events, VALUES_IN_A_LIST)
         return self
 
-    def _read(self, view: SelectView, pages: Iterable[Page], options: FeedOptions) -> Iterator[Event]:
+    @property
+    def must_read(self) -> bool:
+        """Whether the next event has to be read from the file: see `read_ahead`."""
+        return self.walk is not None and self._pages is not None and not self._in_hand and self._error is None
+
+    def read_ahead(self) -> None:
+        """Read pages until there is a value in hand. Any thread, while no event is taken."""
+        pages, view = self._pages, self._view
+        if pages is None or view is None:
+            return
+        try:
+            for page in pages:
+                self._in_hand.extend(view.values(page))
+                if self._in_hand:
+                    return
+            self._pages = None
+        except Exception as error:
+            # `extend` has kept the values before it.
+            self._error = error
+
+    def _read(self, options: FeedOptions) -> Iterator[Event]:
         seq, is_plain = self._seq, not (options.include_types or options.include_seq)
-        for page in pages:
+        in_hand = self._in_hand
+        while True:
             # These are most, and here the time goes.
-            for place, value in view.values(page):
+            while in_hand:
+                place, value = in_hand.popleft()
                 self._before, self._place = self._place, place
                 yield {"new_val": value} if is_plain else render_initial(Initial(value), seq, options)
+            if self._error is not None:
+                raise self._error
+            if self._pages is None:
+                break
+            self.read_ahead()
         self._is_told = True
 
     def of(self, results: Iterable[Initial], options: FeedOptions) -> InitialValues:
@@ -210,6 +257,16 @@ class Opening:
         return cls(
             chain((wrap_single(state_event("initializing", options), options),), initial, after), initial
         )
+
+    @property
+    def must_read(self) -> bool:
+        """See `InitialValues.must_read`."""
+        return self.initial is not None and self.initial.must_read
+
+    def read_ahead(self) -> None:
+        """See `InitialValues.read_ahead`."""
+        if self.initial is not None:
+            self.initial.read_ahead()
 
     def fail(self, error: Exception) -> None:
         """Raise the error where the next event is taken."""

@@ -152,7 +152,8 @@ class LogReader:
         """
         if self._error is not None:
             raise self._error
-        self.seed(now)
+        if not self._is_seeded:
+            self.seed(now)
         view, includes_meta = self.plan.view, self.plan.includes_meta
         tables = view.tables()
         head = now.seq

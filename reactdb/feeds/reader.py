@@ -28,20 +28,35 @@ MAX_EVENTS = 1_000
 class FeedReader(ListeningInBlock[ReaderConsumer], Generic[Event]):
     """See the head of this file, and `Feed.reader`. A context manager; an unreferenced reader is closed.
 
+    While a long beginning is read in a thread, `poll` returns nothing, and `position` is the position of the call of
+    `reader` (None with initial values). `on_ready` is called when the feed has begun, also where it could not begin: then
+    `poll` raises why.
+
     Thread safety: any method from any thread. Two threads that poll get different events.
     """
 
     def __init__(
-        self, flow: Flow, on_ready: Callable[[], object] | None, clock: Callable[[], float] | None = None
+        self,
+        flow: Flow,
+        on_ready: Callable[[], object] | None,
+        clock: Callable[[], float] | None = None,
+        *,
+        is_background: bool = False,
     ) -> None:
-        """`clock`: seconds, for the times of net differences; None: the clock of the database.
+        """
+        Args:
+            clock: Seconds, for the times of net differences; None: the clock of the database.
+            is_background: Long reads are done in a thread: see `BaseConsumer.open_in_thread`.
 
         Raises:
             InvalidOption: `on_ready` cannot be called. Also any error that keeps the feed from beginning.
         """
         super().__init__(ReaderConsumer(check_on_ready(on_ready), clock), flow.copy_with(with_spill))
-        self._consumer.open(self._flow)
-        self._consumer.run()
+        if is_background:
+            self._consumer.open_in_thread(self._flow)
+        else:
+            self._consumer.open(self._flow)
+            self._consumer.run()
 
     def poll(self, max: int = MAX_EVENTS) -> list[Event]:
         """The pending events, oldest first; an empty list where there are none. It never waits.

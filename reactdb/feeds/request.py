@@ -115,6 +115,15 @@ class Request:
             seq = resolve_since(since, self.engine, snapshot)
             return Bookmark(seq, parse_since(since)[1])
 
+    def find_position(self, snapshot: Snapshot) -> int:
+        """The seq at which a subscription begins that begins now.
+
+        Raises:
+            HistoryLost, HistoryDiverged, InvalidOption: About `since`.
+        """
+        since = self.options.since
+        return snapshot.seq if since is None else resolve_since(since, self.engine, snapshot)
+
     def render(self, is_ordered: bool) -> Render:
         """A function that makes events of deltas."""
         return make_renderer(

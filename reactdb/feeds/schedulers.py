@@ -39,6 +39,14 @@ def make_thread_safe(scheduler: Any) -> Any:
     return scheduler if way is None else InItsThread(scheduler, way(inner))
 
 
+def is_of_loop(scheduler: Any) -> bool:
+    """Whether it is the scheduler of an event loop or a window system, which should never wait in its thread. Virtual
+    time, threads, and schedulers of the user's own are none."""
+    while _name(scheduler) == "CatchScheduler":
+        scheduler = scheduler._scheduler
+    return scheduler is not None and _name(scheduler) in OF_LOOPS
+
+
 def _name(scheduler: Any) -> str | None:
     """The name of reactivex's class behind the scheduler, if that class has a rule about threads; None for any
     other."""
@@ -164,4 +172,5 @@ NO_WAY_IN: dict[str | None, str] = {
     "TkinterScheduler": "in a function that calls itself again by root.after",
 }
 # AsyncIOThreadSafeScheduler is made of AsyncIOScheduler, and safe; it is named so that the search ends there.
-NAMED = {*WAYS_IN, *NO_WAY_IN, "AsyncIOThreadSafeScheduler", "CatchScheduler"}
+OF_LOOPS = {*WAYS_IN, "AsyncIOThreadSafeScheduler"}
+NAMED = {*OF_LOOPS, *NO_WAY_IN, "CatchScheduler"}

@@ -497,6 +497,26 @@ class Subscription:
             self._end(error)
         return ENDED
 
+    @property
+    def must_read(self) -> bool:
+        """Whether the next event has to be read from the file: a page of initial values, or of the log."""
+        opening, queue, pace = self.opening, self.queue, self._pace
+        if opening is not None:
+            return opening.must_read
+        if self.state != "behind" or queue is None or queue.dropped != self._dropped_delivered:
+            return False
+        if pace is None:
+            return not len(queue)
+        return pace.batch is None and not self._is_due(pace, queue)
+
+    def read_ahead(self) -> None:
+        """Read until there is something to deliver, or nothing left to read. Any thread, while no event is polled."""
+        opening = self.opening
+        if opening is not None:
+            opening.read_ahead()
+        else:
+            self.look()
+
     def look(self) -> int | None:
         """The seq of the event that `poll` would return next: 0 for an event without a seq, such as an initial value;
         None if nothing is ready. For a consumer that delivers several subscriptions in the order of the log."""

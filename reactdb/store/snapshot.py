@@ -102,6 +102,7 @@ PICK = (
 )
 KEYS = "SELECT key FROM heads WHERE table_id = ? ORDER BY key"
 COUNT = "SELECT count(*) FROM heads WHERE table_id = ?"
+COUNT_SOME = "SELECT count(*) FROM (SELECT 1 FROM heads WHERE table_id = ? LIMIT ?)"
 # Below and above all keys, and all values of an index.
 LEAST, GREATEST = b"", b"\xff"
 # The newest of a table's marks, and in its block the newest entry of the table.
@@ -401,6 +402,17 @@ class Snapshot:
         (total,) = self.connection.execute(COUNT, (table.id,)).fetchone()
         self.check(table, None, total)
         return int(total)
+
+    def count_at_most(self, table: TableInfo, most: int) -> int:
+        """How many documents a table has now, counted up to `most`: it reads no more entries than that."""
+        (count,) = self.connection.execute(COUNT_SOME, (table.id, most)).fetchone()
+        return int(count)
+
+    def size_bytes(self) -> int:
+        """The size of the whole database, with its log."""
+        (pages,) = self.connection.execute("PRAGMA page_count").fetchone()
+        (page_bytes,) = self.connection.execute("PRAGMA page_size").fetchone()
+        return int(pages) * int(page_bytes)
 
     def newest_seq(self, table: TableInfo) -> int:
         """See `newest_seq`."""

@@ -141,6 +141,30 @@ def test_writers_that_are_always_quicker_wait_once(
     listener.check(filed)
 
 
+def test_no_table_is_read_while_writers_wait(filed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However quick they are: only the changes since the last look are read then."""
+    read, seed = LogReader.read, LogReader.seed
+    feeds = hub.hub_of(session_of(filed).engine)
+    are_waiting: list[bool] = []
+
+    def read_and_write(reader: LogReader, now: Any, *limit: int) -> Any:
+        found = read(reader, now, *limit)
+        if not feeds._is_busy:
+            write(filed, 3)
+        return found
+
+    def seed_and_note(reader: LogReader, now: Any) -> None:
+        are_waiting.append(feeds._is_busy)
+        seed(reader, now)
+
+    monkeypatch.setattr(hub, "LAST_CHANGES", 1)
+    monkeypatch.setattr(LogReader, "read", read_and_write)
+    monkeypatch.setattr(LogReader, "seed", seed_and_note)
+
+    with filed.table("games").count().changes().cursor():
+        assert [False] == are_waiting
+
+
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> list[int]:
     """Do something once, between the seed and joining. Returns what will hold how often views were seeded."""
     seed = LogReader.seed

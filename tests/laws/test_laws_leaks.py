@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import reactdb
+from reactdb.aio.database import AsyncOpenTransaction, AsyncReadable
+from reactdb.aio.selection import AsyncSelection
 from reactdb.blobs import Blobs
 from reactdb.database import ReadableDatabase
 from reactdb.feed_source import FeedSource
@@ -114,6 +116,10 @@ def test_every_public_maker_is_in_the_register():
         Handle,
         Cursor,
         AsyncCursor,
+        AsyncReadable,
+        reactdb.AsyncDatabase,
+        AsyncOpenTransaction,
+        AsyncSelection,
         reactdb.FeedReader,
         reactdb.LiveList,
     )
@@ -134,6 +140,6 @@ def test_every_public_function_that_opens_something_is_tried():
 
     assert [] == [
         name
-        for name in ("connect", "aidbox", "mongodb", "sync", "LiveList")
+        for name in ("connect", "aconnect", "aidbox", "mongodb", "sync", "LiveList")
         if f"reactdb.{name}(" not in source
     ]

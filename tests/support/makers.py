@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import reactdb
 from reactdb import row
 from reactdb.change import HiddenTable
+from reactdb.feeds import background
 from reactdb.session import session_of
 from reactdb.testing import Recorder, VirtualClock
 from tests.support.threads import wait_until
@@ -400,7 +401,58 @@ def _reader(stage: Stage) -> None:
         reader.close()
 
 
-@kind("a task that is cancelled", "AsyncCursor.aclose")
+@kind("a feed that begins in a thread")
+def _beginning(stage: Stage) -> None:
+    # Every read counts as long. One after the other, because each thread that reads at the same time has a connection.
+    before, background.MOST_DOCUMENTS = background.MOST_DOCUMENTS, -1
+    try:
+        for is_closed in (True, False):
+            reader = stage.games.count().changes(include_initial=True).reader()
+            if is_closed:
+                reader.close()
+            wait_until(lambda: background.background.threads.is_idle)
+    finally:
+        background.MOST_DOCUMENTS = before
+    reader.poll()
+    stage.write()
+
+
+@kind(
+    "an awaited database",
+    "AsyncReadable.table",
+    "AsyncReadable.log",
+    "AsyncDatabase.changes",
+    "AsyncDatabase.close",
+    "AsyncDatabase.transaction",
+    "AsyncOpenTransaction.share",
+    "AsyncSelection.changes",
+)
+def _awaited(stage: Stage) -> None:
+    async def main() -> None:
+        async with reactdb.aconnect(stage.db.path, durability="soft") as adb:
+            games = adb.table("games")
+            async with games.changes().acursor() as cursor, adb.changes().acursor():
+                async with adb.transaction():
+                    await games.insert({"id": "awaited"})
+                await cursor.next()
+            async with adb.transaction() as transaction:
+                with transaction.share():
+                    await games.get("awaited").delete()
+            task = asyncio.ensure_future(games.insert({"id": "cancelled"}))
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await games.get("cancelled").delete()
+            with suppress(ValueError):
+                async with adb.transaction():
+                    raise ValueError
+            async for _ in adb.log(since=await adb.seq - 1):
+                break
+
+    asyncio.run(main())
+
+
+@kind("a task that is cancelled", "AsyncCursor.aclose", "AsyncCursor.next", "Feed.acursor")
 def _task(stage: Stage) -> None:
     async def follow(feed: Any) -> None:
         async for _ in feed:
@@ -414,8 +466,8 @@ def _task(stage: Stage) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        async with aiter(stage.games.changes(include_initial=True)) as events:
-            await anext(events)
+        async with stage.games.changes(include_initial=True).acursor() as events:
+            await events.next()
 
     asyncio.run(main())
 
@@ -579,6 +631,8 @@ NO_MAKERS: dict[str, str] = {
     "Blobs": "get totals",
     "Cursor": "token",
     "AsyncCursor": "token",
+    "AsyncDatabase": "sync",
+    "AsyncOpenTransaction": "close sync",
     "FeedReader": "is_ending is_finished on_ready poll position queued rest",
     "LiveList": "changes close error state subscribe",
 }

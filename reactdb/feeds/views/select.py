@@ -14,6 +14,7 @@ from contextlib import closing
 from operator import itemgetter
 from typing import Any
 
+from reactdb.budget import sort_with_budget
 from reactdb.change import (
     CAME_WITH_NAME,
     CATALOGUE,
@@ -139,7 +140,7 @@ class SelectView(PairingView):
         computed = (self.pipeline(codec.decode_frozen(body), sort_key) for sort_key, _, body in rows)
         results: Iterable[Sorted] = (result for result in computed if result is not None)
         if self.is_ordered:
-            results = sorted(results, key=itemgetter(1))
+            results = sort_with_budget(results, key=itemgetter(1))
         for value, _ in results:
             yield Initial(value)
 

@@ -17,6 +17,7 @@ Rule of this file: nothing here looks past the access path; filters, maps and or
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import lru_cache
 from typing import Any
 
@@ -152,11 +153,18 @@ class Source:
     def read(self, snapshot: Snapshot, wanted: int | None = None) -> Iterator[tuple[bytes, bytes, bytes]]:
         """(sort key, key, encoded document) of all that belongs here, in order.
 
-        `wanted` is about how many documents the caller will use, and that number is read first. None: all of them are
-        read at once.
+        `wanted` is about how many documents the caller will use, and that number is read first. None: all of them, page by
+        page: a list of them all would cost the garbage collector, and so every thread, a tenth of a second.
         """
         if self._positions is not None:
             yield from self._read_keys(snapshot)
+            return
+        if wanted is None and self.is_walked:
+            # The statement must be at its end when this is.
+            with closing(self.walk(snapshot)) as walked:  # type: ignore[type-var]
+                for page in walked:
+                    for place, body in zip(page.places, page.bodies, strict=True):
+                        yield self.sort_key_of(place), place if isinstance(place, bytes) else place[1], body
             return
         access = self._access
         if access.is_detour and not self._has_index(snapshot):

@@ -19,6 +19,7 @@ from itertools import islice, zip_longest
 from operator import itemgetter
 from typing import Any
 
+from reactdb.budget import sort_with_budget
 from reactdb.change import Change
 from reactdb.feeds.edits import compute_edits
 from reactdb.feeds.failures import Failures
@@ -157,7 +158,7 @@ class WindowView(SourceView):
         capacity = None if self.stop is None else self.stop + self._spare
         items = self._read_ranked(snapshot, capacity, is_seed)
         if capacity is None:
-            first = sorted(items, key=itemgetter(0))
+            first = sort_with_budget(items, key=itemgetter(0))
         elif self.is_sorted_here:
             first = nsmallest(capacity + 1, items, key=itemgetter(0))
         else:

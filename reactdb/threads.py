@@ -1,0 +1,94 @@
+"""Threads: a few threads of the library that make calls in the order in which they were given.
+
+All of them are daemons, so a program may end in the middle of a call. A thread without work ends after a moment.
+
+Rule of this file: a call raises nothing. Whoever gives it knows what to do with an error.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+__all__ = ["Threads"]
+
+IDLE_S = 1.0
+"""Seconds after which a thread without work ends: to begin another takes 100 µs."""
+
+Work = Callable[[], object]
+
+
+class Threads:
+    """See the head of this file. Thread safety: any thread calls any method."""
+
+    def __init__(self, name: str, most: int, *, is_lasting: bool = False) -> None:
+        """
+        Args:
+            name: The name of each thread.
+            most: How many there are at most; more calls than that wait.
+            is_lasting: A thread without work waits until `stop`.
+        """
+        self._name = name
+        self._most = most
+        self._idle_s = None if is_lasting else IDLE_S
+        self.forget()
+
+    def forget(self) -> None:
+        """In a child of fork(): the threads, and their work, are the parent's."""
+        self._condition = threading.Condition()
+        self._work: deque[Work] = deque()
+        self._count = 0
+        self._idle = 0
+        self._is_stopped = False
+
+    def run(self, work: Work) -> bool:
+        """Call it soon, in a thread. False: it was stopped before, and makes no calls any more."""
+        with self._condition:
+            if self._is_stopped:
+                return False
+            self._work.append(work)
+            if self._idle >= len(self._work):
+                self._condition.notify()
+            elif self._count < self._most:
+                self._count += 1
+                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        return True
+
+    @property
+    def is_idle(self) -> bool:
+        """All calls that were given are done."""
+        with self._condition:
+            return not self._work and self._idle == self._count
+
+    def withdraw(self, work: Work) -> bool:
+        """Do not call it. False: it was called already, or is being called."""
+        with self._condition:
+            try:
+                self._work.remove(work)
+            except ValueError:
+                return False
+        return True
+
+    def stop(self) -> None:
+        """End, after all calls that were given before."""
+        with self._condition:
+            self._is_stopped = True
+            self._condition.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                if not self._work and not self._is_stopped:
+                    self._idle += 1
+                    self._condition.wait(self._idle_s)
+                    self._idle -= 1
+                if not self._work:
+                    if self._idle_s is None and not self._is_stopped:
+                        continue
+                    self._count -= 1
+                    return
+                work = self._work.popleft()
+            work()
+            # Or the thread would keep what nothing else refers to.
+            del work
