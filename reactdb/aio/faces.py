@@ -47,7 +47,7 @@ WRITES: Final = {
         "migrate",
         "replace",
     ),
-    *("set_retention", "table_create", "table_drop", "table_rename", "update", "upsert"),
+    *("set_expiry", "set_retention", "table_create", "table_drop", "table_rename", "update", "upsert"),
 }
 READ_PROPERTIES: Final = {"primary_key", "seq", "token", "user_version"}
 QUICK: Final = {"exists", "first", "one", "run"}

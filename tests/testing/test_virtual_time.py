@@ -554,3 +554,23 @@ class TestServers:
         (found,) = notes.aggregate([{"$project": {"at": "$$NOW"}}])
 
         assert START.replace(tzinfo=None) == found["at"]
+
+
+def test_an_awaited_next_gives_up_by_the_clock(
+    reactdb_memory: reactdb.Database, reactdb_clock: VirtualClock
+) -> None:
+    import asyncio
+
+    table = reactdb_memory.table_create("t")
+
+    async def program() -> None:
+        async with table.changes().acursor() as cursor:
+            waiting = asyncio.ensure_future(cursor.next(timeout=60))
+            await asyncio.sleep(0)
+            reactdb_clock.advance_by(61)
+            with pytest.raises(TimeoutError, match="nothing for 60 s"):
+                await waiting
+            table.insert({"id": 1})
+            assert (await cursor.next(timeout=60))["new_val"] == {"id": 1}
+
+    asyncio.run(program())
