@@ -19,13 +19,13 @@ import os
 from asyncio import current_task, sleep
 from collections.abc import Callable
 from functools import partial
-from time import monotonic
 from typing import Any, TypeVar
 from weakref import ref
 
 from reactdb.aio.calls import ThreadCall, ThreadsStopped
 from reactdb.aio.turns import turns_of
 from reactdb.call_stack import find_calling_line
+from reactdb.clock import monotonic
 from reactdb.documents.extent import concerns_few
 from reactdb.errors import TransactionEnded, TransactionOwned, UsageError
 from reactdb.feed_source import FeedSource
