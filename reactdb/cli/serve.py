@@ -69,7 +69,7 @@ DEFAULT_PORTS = {"rethinkdb": DEFAULT_PORT, "http": DEFAULT_HTTP_PORT, "mongodb"
     "--sweep",
     type=Finite(0, 86_400, min_open=True),
     metavar="SECONDS",
-    help="How often documents that a MongoDB TTL index has expired are deleted.  [default: never]",
+    help="How often the server deletes expired documents, besides once a second.  [default: never]",
 )
 @click.option("--read-only", is_flag=True, help="Over HTTP, refuse writes.")
 @click.option(

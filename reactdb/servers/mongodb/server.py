@@ -52,7 +52,7 @@ class MongoDBServer(Server):
         allow_anonymous: bool = False,
     ) -> None:
         """`port` 0 takes any free port; `path` is a Unix socket in place of host and port; without `credentials` every client may
-        connect; `for_testing` allows fail points; every `sweep_s` seconds, the expired documents of TTL indexes are deleted
+        connect; `for_testing` allows fail points; every `sweep_s` seconds, expired documents are deleted, besides once a second
         (None: never); `allow_anonymous` admits every client that reaches `host`; `tls`, `workers`: see Server.
 
         Raises:
