@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import tempfile
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reactdb
+import reactdb.servers.http
 from reactdb import row
 from reactdb.cli import main
 from reactdb.errors import IndexExists, InvalidOption, ReadOnlyDatabase, TableExists, UsageError
@@ -406,3 +408,37 @@ def test_the_export_of_an_expiring_table_has_its_documents(path: Path) -> None:
     done = CliRunner().invoke(main, ["export", str(path), "sessions"])
 
     assert 1 == json.loads(done.output.splitlines()[0])["id"]
+
+
+def test_the_end_of_a_document_of_couchdb_is_a_tombstone(db: Any, time: Time) -> None:
+    httpx = pytest.importorskip("httpx")
+    pytest.importorskip("starlette")
+    application = reactdb.servers.http.couchdb(db)
+
+    async def change() -> tuple[int, Any]:
+        transport = httpx.ASGITransport(app=application)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            await client.put("/s")
+            table = db.table("s")
+            table.set_expiry(HOUR, "at")
+            table.insert({"_id": "a", "at": START})
+            time.now = START + HOUR
+            delete_expired(db)
+            changes = (await client.get("/s/_changes")).json()["results"]
+            return (await client.get("/s/a")).status_code, changes[-1]
+
+    status, last = asyncio.run(change())
+
+    assert (404, "a", True) == (status, last["id"], last["deleted"])
+    assert last["changes"][0]["rev"].startswith("2-")
+
+
+def test_a_process_that_idles_looks_once_a_second(path: Path, time: Time, monkeypatch: Any) -> None:
+    waits: list[float] = []
+    wait = expirer._wake.wait
+    monkeypatch.setattr(expirer._wake, "wait", lambda seconds: waits.append(seconds) or wait(0.001))
+    with reactdb.connect(path) as db:
+        db.table_create("sessions", expire_after=HOUR, field="at").insert({"id": 1, "at": START})
+        wait_until(lambda: len(waits) > 3)
+
+    assert {1.0} == set(waits)
