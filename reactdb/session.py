@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from reactdb.feeds.feed import Feed
     from reactdb.feeds.reader import FeedReader
     from reactdb.feeds.request import Request
+    from reactdb.feeds.rerun import Rerun
 
 T = TypeVar("T")
 SWEPT: Final = 200
@@ -468,6 +469,14 @@ class Session:
 
         self.check_open()
         return Feed(hub_of(self.engine), query, options, scheduler=self._scheduler, handle=self)
+
+    def rerun(self, compute: Callable[[Snapshot], Any]) -> Rerun:
+        """A computation over a snapshot that is made again after each commit which concerns what it has read."""
+        from reactdb.feeds.hub import hub_of
+        from reactdb.feeds.rerun import Rerun
+
+        self.check_open()
+        return Rerun(hub_of(self.engine), compute, self._scheduler, self)
 
     def reader(
         self,

@@ -290,6 +290,16 @@ class Feed(Stays, Observable[Event]):
         return self._flow.token(self._newest)
 
     @property
+    def scheduler(self) -> Any:
+        """Where subscribers are called that bring no scheduler of their own; None: on the committing thread."""
+        return self._scheduler
+
+    @property
+    def request(self) -> Request | None:
+        """What it delivers; None for a union of feeds."""
+        return self._flow.request
+
+    @property
     def is_list(self) -> bool:
         """Whether applying its events by offset gives the selection's list."""
         request = self._flow.request
@@ -319,9 +329,14 @@ class Feed(Stays, Observable[Event]):
         return stats(self._newest, time.time())
 
 
-def in_batches(feed: Feed) -> Feed:
-    """The feed as if it had been opened with `batches=True`."""
-    return feed._of(feed._flow.copy_with(lambda request: request.copy_with(batches=True)), feed._scheduler)
+def make_feed(flow: Flow) -> Feed:
+    """The feed of a flow, on the committing thread unless `subscribe` says otherwise."""
+    return Feed._of(flow, None)
+
+
+def with_options(feed: Feed, **options: Any) -> Feed:
+    """The feed as if it had been opened with these options too. They do not change the meaning of its query."""
+    return feed._of(feed._flow.copy_with(lambda request: request.copy_with(**options)), feed._scheduler)
 
 
 def without_end(what: str) -> UsageError:
@@ -344,6 +359,10 @@ class Handle(DisposableBase):
         """End the subscription. Any thread, also inside `on_next`; a second call does nothing."""
         self._consumer.close()
         self._consumer.settle()
+
+    def drop(self) -> None:
+        """The same, from a finalizer: it waits for nothing."""
+        self._consumer.close()
 
 
 class Cursor(ListeningInBlock[PullConsumer]):

@@ -238,6 +238,14 @@ class OfAListAsObservable(OfAListOfItsOwn):
         self.board.changes.subscribe(lambda edits: None, self.end, self.end)
 
 
+class OfAValue(OfAListOfItsOwn):
+    covers = ("LiveValue",)
+
+    def begin(self) -> None:
+        self.count = self.stage.table.count().live()
+        self.count.subscribe(lambda value: None, on_error=self.end, on_completed=self.end)
+
+
 class Waiting(Follower):
     """A thread that waits in a loop."""
 
