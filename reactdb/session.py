@@ -73,6 +73,11 @@ SWEPT: Final = 200
 """Rows that a sweep removes in one commit: some milliseconds, so that a waiting writer does not notice."""
 
 
+computing: Final[set[int]] = set()
+"""The threads that run a function of `Database.observe`. Such a function reads through the session that it gets only: what
+it reads otherwise would not be known."""
+
+
 class OnSession(Protocol):
     """An object with a session: a handle, a view of the past, a table or another selection."""
 
@@ -158,9 +163,11 @@ class Session:
         return self._is_closed
 
     def check_open(self) -> None:
-        """Raises: DatabaseClosed."""
+        """Raises: DatabaseClosed; UsageError: inside a function of `observe`."""
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
+        if computing:
+            check_not_computing()
 
     @property
     def write_wait_s(self) -> float | None:
@@ -222,6 +229,8 @@ class Session:
         """
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
+        if computing:
+            check_not_computing()
         return self.engine.get(table, key)
 
     def newest(self, table: TableReference, key: bytes) -> Change | None:
@@ -358,6 +367,8 @@ class Session:
         """
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
+        if computing:
+            check_not_computing()
         budget = budget_in_force.get()
         if budget is not None and not budget.is_in_turn:
             with budget.in_turn(math.inf):
@@ -623,6 +634,15 @@ class PastSession(Session):
 
     def reader(self, query: object, options: object, *others: object) -> Any:
         return self.watch(query, options)
+
+
+def check_not_computing() -> None:
+    """Raises: UsageError: This thread runs a function of `observe`."""
+    if threading.get_ident() in computing:
+        raise UsageError(
+            "the function of observe() only reads, and through the database that it gets: `db.observe(lambda db: ...)`; what it "
+            "reads through another handle would not be known"
+        )
 
 
 @contextmanager

@@ -17,9 +17,10 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from sys import is_finalizing
+from threading import get_ident
 from types import TracebackType
 from typing import Any, NamedTuple, NoReturn, Self
 
@@ -74,31 +75,35 @@ class Ending(DisposableBase):
 
 
 class Following:
-    """What a live object follows for a time: a feed or a computation, from one reading of the answer on."""
+    """What a live object follows for a time: a feed or a computation, from one reading of the answer on.
+
+    Attributes:
+        initial: The initial values, until all of them are there; None from then on.
+        subscription: What `dispose()` ends; None before there is one.
+    """
 
     def __init__(self, source: Feed | Rerun) -> None:
         self.source = source
-        # The initial values, until all of them are there; None from then on.
         self.initial: list[Event] | None = []
-        self._subscription: Any = None
+        self.subscription: Any = None
         self._is_over = False
 
     def keep(self, subscription: Any) -> None:
-        self._subscription = subscription
+        self.subscription = subscription
         if self._is_over:
             subscription.dispose()
 
     def end(self) -> None:
         """Any thread; a second call does nothing."""
         self._is_over = True
-        if self._subscription is not None:
-            self._subscription.dispose()
+        if self.subscription is not None:
+            self.subscription.dispose()
 
     def drop(self) -> None:
         """The same, from a finalizer: it waits for nothing."""
         self._is_over = True
-        if self._subscription is not None:
-            self._subscription.drop()
+        if self.subscription is not None:
+            self.subscription.drop()
 
 
 class Live:
@@ -125,6 +130,7 @@ class Live:
         # What has happened and was not taken in yet; who takes it in has `_taking`.
         self._line: deque[Callable[[], None]] = deque()
         self._taking = threading.Lock()
+        self._taker: int | None = None
         self._following: Following | None = None
 
     def __del__(self, _is_finalizing: Callable[[], bool] = is_finalizing) -> None:
@@ -159,6 +165,8 @@ class Live:
         take = partial(_pass_on, weakref.ref(self), following)
         source = following.source
         if isinstance(source, Rerun):
+            if not self._wait:
+                take = partial(_take_where, self._thread_of(source), take)
             following.keep(source.start(take, self._scheduler))
         elif self._wait:
             following.keep(Pushed(source, take, self._scheduler))
@@ -178,10 +186,21 @@ class Live:
             if not taking.acquire(blocking=False):
                 return
             try:
+                self._taker = get_ident()
                 while line:
                     line.popleft()()
             finally:
+                self._taker = None
                 taking.release()
+
+    def _wait_for_calls(self) -> None:
+        """Until no subscriber is being called by another thread."""
+        if self._taker != get_ident():
+            with self._taking:
+                pass
+
+    def _settle(self) -> None:
+        """A subscriber has left."""
 
     def _take(self, following: Following, kind: str, value: Any) -> None:
         """Something comes from a source: "events", "answer", "error", "completed". In the line."""
@@ -196,7 +215,7 @@ class Live:
         elif kind == "completed":
             self._end(CLOSED, None)
         elif kind == "trouble":
-            self._tell_trouble(value)
+            self._take_trouble(value)
         elif isinstance(value, HistoryLost):
             # What it has missed was removed from the log. So the answer is read anew, and the difference is told.
             self._set_state(LOADING)
@@ -258,9 +277,8 @@ class Live:
             if self._is_over or self._state == state:
                 return
             self._state = state
-            listeners = list(self._listeners.values())
-        for one in listeners:
-            if one.on_state is not None and not self._is_over:
+        for one in self._present_listeners():
+            if one.on_state is not None:
                 self._call(one.on_state, state)
 
     def _end(self, state: str, error: Exception | None) -> None:
@@ -288,15 +306,17 @@ class Live:
         elif listener.on_error is not None:
             self._call(listener.on_error, self._error)
 
-    def _tell_trouble(self, error: Exception) -> None:
-        """An error that stops nothing."""
-        self._error = error
-        listeners = list(self._listeners.values())
-        if not any(one.on_error is not None for one in listeners):
-            logger.error("%s could not be computed: %s: %s", self._name, type(error).__name__, error)
-        for one in listeners:
-            if one.on_error is not None and not self._is_over:
-                self._call(one.on_error, error)
+    def _take_trouble(self, error: Exception) -> None:
+        """A computation has failed, and would be tried again. A selection that cannot be computed has ended, as with a feed."""
+        if self._following is not None:
+            self._following.end()
+        self._end(FAILED, error)
+
+    def _present_listeners(self) -> Iterator[Listener]:
+        """The subscribers, while they are called: one that leaves meanwhile is left out."""
+        for key, one in list(self._listeners.items()):
+            if key in self._listeners:
+                yield one
 
     def _call(self, listener: Callable[..., object], *arguments: Any) -> None:
         """Call a subscriber. Its exceptions are logged and have no other effect, unless they are interrupts."""
@@ -349,6 +369,7 @@ class Live:
                 self._listeners.pop(key, None)
                 if not self._listeners:
                     _kept.pop(id(self), None)
+            self._settle()
 
         return Ending(end)
 
@@ -406,6 +427,10 @@ def schedule(scheduler: Any, work: Callable[[], object]) -> None:
         work()
     else:
         scheduler.schedule(lambda *_: work() and None)
+
+
+def _take_where(scheduler: Any, take: Callable[[str, Any], None], kind: str, value: Any) -> None:
+    schedule(scheduler, partial(take, kind, value))
 
 
 class Pushed:

@@ -266,8 +266,7 @@ class LiveList(Live, Sequence[Document]):
 
     def _tell(self, edits: Edits, result: list[Document] | None) -> None:
         """Carry out the edits, of which `result` is the result if it is known, and call subscribers."""
-        listeners = list(self._listeners.values())
-        hooks = [one.before for one in listeners if one.before is not None]
+        hooks = [one.before for one in list(self._listeners.values()) if one.before is not None]
         if hooks:
             self._step(edits, hooks)
         elif result is not None:
@@ -277,8 +276,8 @@ class LiveList(Live, Sequence[Document]):
             with self._lock:
                 for edit in edits:
                     apply(edit, self._documents)
-        for one in listeners:
-            if one.callback is not None and not self._is_over:
+        for one in self._present_listeners():
+            if one.callback is not None:
                 self._call(one.callback, edits)
 
     def _step(self, edits: Edits, hooks: Sequence[Callable[[Event], object]]) -> None:

@@ -77,8 +77,8 @@ class LiveValue(Live):
         old, self._value = self._value, value
         if old is value or same_value(old, value) or self._is_own(origin):
             return
-        for one in list(self._listeners.values()):
-            if one.callback is not None and not self._is_over:
+        for one in self._present_listeners():
+            if one.callback is not None:
                 self._call(one.callback, value)
 
     # -----------------------------------------------------------------------------------------------------------

@@ -220,6 +220,9 @@ class TrackedSnapshot(Snapshot):
     def entry_bodies(
         self, index: IndexInfo, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
     ) -> Sequence[bytes]:
+        if limit >= 0:
+            # With their values, which say how far the limit has let it read.
+            return [entry.body for entry in self.entries(index, start, stop, reverse=reverse, limit=limit)]
         self._note(table, index, start, stop, reverse, None)
         return self._now.entry_bodies(index, table, start, stop, reverse, limit)
 

@@ -78,6 +78,7 @@ class Running:
     Attributes:
         runs: How often it was computed.
         read_set: What the last computation has read.
+        seq: As of which change it was computed; -1 before the first time.
     """
 
     def __init__(self, rerun: Rerun, take: Take, scheduler: Any) -> None:
@@ -86,7 +87,7 @@ class Running:
         self._scheduler = scheduler
         self.runs = 0
         self.read_set = ReadSet()
-        self._seq = -1
+        self.seq = -1
         self._watch: Any = None
         self._routes: Sequence[Route] | None = None
         self._is_due = False
@@ -127,7 +128,7 @@ class Running:
         if failure is not None:
             # What it depends on was perhaps not read this time.
             read_set.add(self.read_set)
-        self.read_set, self._seq = read_set, seq
+        self.read_set, self.seq = read_set, seq
         # The watch first: a subscriber may write.
         self._watch_for(read_set.routes())
         if not self._is_over:
@@ -138,10 +139,10 @@ class Running:
 
     def _find_origin(self, snapshot: Snapshot, seq: int) -> str | None:
         """The writer of all changes since the last answer that concern it."""
-        if self._routes is None or not 0 <= self._seq < seq <= self._seq + MOST_LOOKED_THROUGH:
+        if self._routes is None or not 0 <= self.seq < seq <= self.seq + MOST_LOOKED_THROUGH:
             return None
         try:
-            changes = snapshot.changes(self._seq, seq, limit=MOST_LOOKED_THROUGH)
+            changes = snapshot.changes(self.seq, seq, limit=MOST_LOOKED_THROUGH)
         except HistoryLost:
             return None
         view = ReadSetView(self._routes)
@@ -158,7 +159,7 @@ class Running:
         rerun, reference = self._rerun, weakref.ref(self)
         hub = rerun.hub
         try:
-            request = ReadSetRequest(hub.engine, hub.log_when_unlocked, routes, self._seq, rerun.handle)
+            request = ReadSetRequest(hub.engine, hub.log_when_unlocked, routes, self.seq, rerun.handle)
             feed = make_feed(Flow(hub, request))
             watch = self._watch = feed.subscribe(
                 partial(_call, reference, "_on_change"),
@@ -180,7 +181,7 @@ class Running:
 
     def _on_change(self, event: dict[str, Any]) -> None:
         # An event without a seq says that some were dropped.
-        if not self._is_over and event.get("seq", self._seq + 1) > self._seq:
+        if not self._is_over and event.get("seq", self.seq + 1) > self.seq:
             self.run()
 
     def _on_error(self, error: Exception) -> None:
