@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from reactdb.expression import Expression, asc, branch, desc, literal, r, row
     from reactdb.feeds.feed import Cursor, Feed
     from reactdb.feeds.livelist import LiveList
+    from reactdb.feeds.livevalue import LiveValue
     from reactdb.feeds.reader import FeedReader
+    from reactdb.observation import Observation
     from reactdb.replication.sync import Sync, sync
     from reactdb.table import Selection, Table
     from reactdb.values.blob import Blob
@@ -84,7 +86,9 @@ _HOMES = {
     "reactdb.expression": ("Expression", "asc", "branch", "desc", "literal", "r", "row"),
     "reactdb.feeds.feed": ("Cursor", "Feed"),
     "reactdb.feeds.livelist": ("LiveList",),
+    "reactdb.feeds.livevalue": ("LiveValue",),
     "reactdb.feeds.reader": ("FeedReader",),
+    "reactdb.observation": ("Observation",),
     "reactdb.replication.sync": ("Sync", "sync"),
     "reactdb.table": ("Selection", "Table"),
 }
@@ -110,6 +114,8 @@ __all__ = [
     "InvalidDocument",
     "InvalidOption",
     "LiveList",
+    "LiveValue",
+    "Observation",
     "OpenTransaction",
     "OutcomeUnknown",
     "PastDatabase",
