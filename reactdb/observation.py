@@ -23,7 +23,7 @@ from reactdb.documents.access_path import find_table
 from reactdb.documents.hints import HintLog
 from reactdb.errors import InvalidOption, UsageError, format_value
 from reactdb.feeds.live import Ending, Listener, Live
-from reactdb.feeds.rerun import Answer, Running
+from reactdb.feeds.rerun import NewestAnswer, Running
 from reactdb.logs import logger
 from reactdb.session import Session, computing
 from reactdb.store.catalogue import TableInfo
@@ -90,7 +90,7 @@ class Observation(Live):
         """The result as of the last run without an error; None before the first."""
         return self._value
 
-    def _take_answer(self, answer: Answer) -> None:
+    def _take_answer(self, answer: NewestAnswer) -> None:
         mark = _mark_of(answer.value)
         is_new = not (self._has_value and self._distinct and _is_same(mark, self._mark))
         self._error = None

@@ -7,7 +7,7 @@
 
 The last two are final. Whatever happens to it (the events of a commit, another selection, the end) is put into a line,
 and one thread at a time takes things out of the line and calls subscribers. That thread holds no lock which another
-thread could wait for. A subscription that was given up has no effect any more: each message names its `Following`.
+thread could wait for. A subscription that was given up has no effect any more: each message names its `FollowedSource`.
 
 Rule of this file: it knows when something happens. The effect is in `livelist` and `livevalue`.
 """
@@ -34,7 +34,7 @@ from reactdb.errors import (
     format_value,
 )
 from reactdb.feeds.feed import Feed, with_options
-from reactdb.feeds.rerun import Answer, Rerun
+from reactdb.feeds.rerun import NewestAnswer, Rerun
 from reactdb.feeds.rx import DisposableBase, make_observable
 from reactdb.feeds.schedulers import make_thread_safe
 from reactdb.logs import logger
@@ -74,7 +74,7 @@ class Ending(DisposableBase):
         self._end()
 
 
-class Following:
+class FollowedSource:
     """What a live object follows for a time: a feed or a computation, from one reading of the answer on.
 
     Attributes:
@@ -131,7 +131,7 @@ class Live:
         self._line: deque[Callable[[], None]] = deque()
         self._taking = threading.Lock()
         self._taker: int | None = None
-        self._following: Following | None = None
+        self._following: FollowedSource | None = None
 
     def __del__(self, _is_finalizing: Callable[[], bool] = is_finalizing) -> None:
         following = getattr(self, "_following", None)
@@ -146,7 +146,7 @@ class Live:
         # A scheduler that cannot be used is refused here, and not in a thread.
         self._thread_of(source)
         before = self._following
-        following = self._following = Following(source)
+        following = self._following = FollowedSource(source)
         if before is not None:
             before.end()
         if self._wait:
@@ -160,7 +160,7 @@ class Live:
                 daemon=True,
             ).start()
 
-    def _open(self, following: Following) -> None:
+    def _open(self, following: FollowedSource) -> None:
         """Subscribe. What was read is put into the line."""
         take = partial(_pass_on, weakref.ref(self), following)
         source = following.source
@@ -202,7 +202,7 @@ class Live:
     def _settle(self) -> None:
         """A subscriber has left."""
 
-    def _take(self, following: Following, kind: str, value: Any) -> None:
+    def _take(self, following: FollowedSource, kind: str, value: Any) -> None:
         """Something comes from a source: "events", "answer", "error", "completed". In the line."""
         if following is not self._following or self._is_over:
             return
@@ -256,7 +256,7 @@ class Live:
         """The events of a commit."""
         raise NotImplementedError
 
-    def _take_answer(self, answer: Answer) -> None:
+    def _take_answer(self, answer: NewestAnswer) -> None:
         """The answer of a computation that was made again."""
         raise NotImplementedError
 
@@ -352,7 +352,7 @@ class Live:
     # Subscribers
 
     def _add_listener(self, listener: Listener) -> Ending:
-        for name, callback in zip(Listener._fields, listener, strict=True):
+        for name, callback in listener._asdict().items():
             if callback is not None and not callable(callback):
                 raise InvalidOption(f"{name} is a callable or None, not {format_value(callback)}")
         key = object()
@@ -403,14 +403,14 @@ class Live:
         )
 
 
-def _pass_on(reference: weakref.ref[Live], following: Following, kind: str, value: Any) -> None:
+def _pass_on(reference: weakref.ref[Live], following: FollowedSource, kind: str, value: Any) -> None:
     """From a source to a live object that may be gone."""
     live = reference()
     if live is not None:
         live._put(partial(live._take, following, kind, value))
 
 
-def _open_later(reference: weakref.ref[Live], following: Following) -> None:
+def _open_later(reference: weakref.ref[Live], following: FollowedSource) -> None:
     """In a thread of its own."""
     live = reference()
     if live is None:
@@ -503,7 +503,7 @@ class Polled:
         self._reader.close()
 
     def drop(self) -> None:
-        self._reader._consumer.close()
+        self._reader.drop()
 
 
 def open_feed(feed: Feed) -> Feed:

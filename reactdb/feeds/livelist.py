@@ -28,7 +28,7 @@ from reactdb.errors import UnsupportedFeed, UsageError
 from reactdb.feeds.difference import compute_difference, identify
 from reactdb.feeds.feed import Feed
 from reactdb.feeds.live import Ending, Event, Listener, Live, open_feed
-from reactdb.feeds.rerun import Answer, Rerun
+from reactdb.feeds.rerun import NewestAnswer, Rerun
 from reactdb.query import (
     Aggregate,
     Between,
@@ -49,7 +49,7 @@ Document = Any
 OF_DOCUMENTS = (GetAll, Between, Filter, HasFields)
 
 
-class Watching(Protocol):
+class WatchingSession(Protocol):
     """A session, as far as it matters here."""
 
     def watch(self, query: Query, options: Mapping[str, Any]) -> Feed: ...
@@ -64,7 +64,12 @@ class Watchable(Protocol):
     def _query(self) -> Query: ...
 
     @property
-    def _session(self) -> Watching: ...
+    def _session(self) -> WatchingSession: ...
+
+
+def parts_of(selection: Watchable) -> tuple[Query, WatchingSession]:
+    """The query of a selection, and the session to watch it."""
+    return selection._query, selection._session
 
 
 class Edits(list[Event]):
@@ -183,7 +188,7 @@ class LiveList(Live, Sequence[Document]):
             return _primary_key_of(
                 request.engine.current_catalogue().live.get(request.query.table)
             ), open_feed(selection)
-        query, session = selection._query, selection._session
+        query, session = parts_of(selection)
         if is_single(query):
             raise UsageError(
                 "a LiveList follows a sequence, and this selection is one value: its live() has the value as .value"
@@ -235,7 +240,7 @@ class LiveList(Live, Sequence[Document]):
     def _take_initial(self, events: list[Event]) -> None:
         self._exchange([event["new_val"] for event in events], None)
 
-    def _take_answer(self, answer: Answer) -> None:
+    def _take_answer(self, answer: NewestAnswer) -> None:
         documents = answer.value
         if not isinstance(documents, list):
             raise UsageError("a LiveList follows a sequence, and this selection is one value")

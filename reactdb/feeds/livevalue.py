@@ -17,9 +17,9 @@ from reactdb.documents.read import run
 from reactdb.errors import UnsupportedFeed
 from reactdb.feeds.feed import Feed
 from reactdb.feeds.live import Ending, Event, Listener, Live, open_feed
-from reactdb.feeds.livelist import Watchable
+from reactdb.feeds.livelist import Watchable, parts_of
 from reactdb.feeds.pipeline import same_value
-from reactdb.feeds.rerun import Answer, Rerun
+from reactdb.feeds.rerun import NewestAnswer, Rerun
 from reactdb.values import codec
 
 
@@ -48,7 +48,7 @@ class LiveValue(Live):
         self._follow(self._source_of(selection))
 
     def _source_of(self, selection: Watchable) -> Feed | Rerun:
-        query, session = selection._query, selection._session
+        query, session = parts_of(selection)
         try:
             return open_feed(session.watch(query, {"include_initial": True, "on_overflow": "spill"}))
         except UnsupportedFeed:
@@ -70,7 +70,7 @@ class LiveValue(Live):
         origins = {event["origin"] for event in events}
         self._exchange(events[-1]["new_val"], origins.pop() if len(origins) == 1 else None)
 
-    def _take_answer(self, answer: Answer) -> None:
+    def _take_answer(self, answer: NewestAnswer) -> None:
         self._exchange(codec.freeze(answer.value), answer.origin)
 
     def _exchange(self, value: Any, origin: str | None) -> None:

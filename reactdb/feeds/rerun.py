@@ -35,7 +35,7 @@ Compute = Callable[[Snapshot], Any]
 MOST_LOOKED_THROUGH: Final = 1_000
 
 
-class Answer(NamedTuple):
+class NewestAnswer(NamedTuple):
     """What was computed.
 
     Attributes:
@@ -64,7 +64,7 @@ class Rerun:
     def start(self, take: Take, scheduler: Any) -> Running:
         """Compute now, in this thread, and again where `scheduler` says, or else on the committing thread.
 
-        `take` is called with "answer" and an Answer, "trouble" and an error of the computation, which is tried again at
+        `take` is called with "answer" and a NewestAnswer, "trouble" and an error of the computation, which is tried again at
         the next change, "error" and the error of the file, or "completed".
         """
         running = Running(self, take, scheduler or self.scheduler)
@@ -133,7 +133,7 @@ class Running:
         self._watch_for(read_set.routes())
         if not self._is_over:
             if failure is None:
-                self._take("answer", Answer(value, seq, origin))
+                self._take("answer", NewestAnswer(value, seq, origin))
             else:
                 self._take("trouble", failure)
 
