@@ -195,7 +195,7 @@ class Live:
 
     def _wait_for_calls(self) -> None:
         """Until no subscriber is being called by another thread."""
-        if self._taker != get_ident():
+        if self._taker != get_ident() and self._generation == fork.generation:
             with self._taking:
                 pass
 

@@ -116,7 +116,7 @@ def test_a_live_value_is_its_query(ask: Any, rows: list[Any], script: list[Any])
                 assert exactly(ask(db.table("games")).run()) == exactly(one.value) == exactly(heard[-1])
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(120))
 @given(function=st.sampled_from(OBSERVED), rows=ROWS, script=SCRIPTS)
 def test_an_observation_is_its_function_called_again(
     function: Any, rows: list[Any], script: list[Any]
