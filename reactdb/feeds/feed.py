@@ -290,16 +290,6 @@ class Feed(Stays, Observable[Event]):
         return self._flow.token(self._newest)
 
     @property
-    def scheduler(self) -> Any:
-        """Where subscribers are called that bring no scheduler of their own; None: on the committing thread."""
-        return self._scheduler
-
-    @property
-    def request(self) -> Request | None:
-        """What it delivers; None for a union of feeds."""
-        return self._flow.request
-
-    @property
     def is_list(self) -> bool:
         """Whether applying its events by offset gives the selection's list."""
         request = self._flow.request
@@ -334,6 +324,16 @@ def make_feed(flow: Flow) -> Feed:
     return Feed._of(flow, None)
 
 
+def scheduler_of(feed: Feed) -> Any:
+    """Where subscribers are called that bring no scheduler of their own; None: on the committing thread."""
+    return feed._scheduler
+
+
+def request_of(feed: Feed) -> Request | None:
+    """What it delivers; None for a union of feeds."""
+    return feed._flow.request
+
+
 def with_options(feed: Feed, **options: Any) -> Feed:
     """The feed as if it had been opened with these options too. They do not change the meaning of its query."""
     return feed._of(feed._flow.copy_with(lambda request: request.copy_with(**options)), feed._scheduler)
@@ -360,9 +360,10 @@ class Handle(DisposableBase):
         self._consumer.close()
         self._consumer.settle()
 
-    def drop(self) -> None:
-        """The same, from a finalizer: it waits for nothing."""
-        self._consumer.close()
+
+def drop(handle: Handle) -> None:
+    """As `dispose`, from a finalizer: it waits for nothing."""
+    handle._consumer.close()
 
 
 class Cursor(ListeningInBlock[PullConsumer]):

@@ -22,7 +22,7 @@ from functools import partial
 from sys import is_finalizing
 from threading import get_ident
 from types import TracebackType
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self, cast
 
 from reactdb.errors import (
     INTERRUPTS,
@@ -33,7 +33,7 @@ from reactdb.errors import (
     UsageError,
     format_value,
 )
-from reactdb.feeds.feed import Feed, with_options
+from reactdb.feeds.feed import Feed, Handle, drop, scheduler_of, with_options
 from reactdb.feeds.rerun import NewestAnswer, Rerun
 from reactdb.feeds.rx import DisposableBase, make_observable
 from reactdb.feeds.schedulers import make_thread_safe
@@ -175,7 +175,8 @@ class Live:
 
     def _thread_of(self, source: Feed | Rerun) -> Any:
         """The scheduler that says where it is called, for any thread to use; None: on the committing thread."""
-        return make_thread_safe(self._scheduler or source.scheduler)
+        own = scheduler_of(source) if isinstance(source, Feed) else source.scheduler
+        return make_thread_safe(self._scheduler or own)
 
     def _put(self, message: Callable[[], None]) -> None:
         """Put something into the line, and take it in, unless another thread is taking things in or an earlier call of this
@@ -448,7 +449,7 @@ class Pushed:
         self._handle.dispose()
 
     def drop(self) -> None:
-        self._handle.drop()  # type: ignore[attr-defined]
+        drop(cast(Handle, self._handle))
 
 
 class Polled:

@@ -26,7 +26,7 @@ from typing import Any, Protocol, overload
 from reactdb.documents.read import run
 from reactdb.errors import UnsupportedFeed, UsageError
 from reactdb.feeds.difference import compute_difference, identify
-from reactdb.feeds.feed import Feed
+from reactdb.feeds.feed import Feed, request_of
 from reactdb.feeds.live import Ending, Event, Listener, Live, open_feed
 from reactdb.feeds.rerun import NewestAnswer, Rerun
 from reactdb.query import (
@@ -175,7 +175,7 @@ class LiveList(Live, Sequence[Document]):
     def _source_of(self, selection: Feed | Watchable) -> tuple[str, Feed | Rerun]:
         """The name of the primary key, and what is to be followed."""
         if isinstance(selection, Feed):
-            request = selection.request
+            request = request_of(selection)
             if not selection.is_list or request is None:
                 raise UsageError(
                     "LiveList needs a feed with include_initial=True and include_offsets=True, and no terms after it; or pass "

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from reactdb.errors import INTERRUPTS, DatabaseClosed, HistoryLost, ReactDBError
 from reactdb.feeds.consumers import Flow
-from reactdb.feeds.feed import make_feed
+from reactdb.feeds.feed import drop, make_feed
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.read_set import ReadSet, ReadSetRequest, ReadSetView, TrackedSnapshot
 from reactdb.feeds.views.base import Route
@@ -211,7 +211,7 @@ class Running:
         """The same, from a finalizer: it waits for nothing."""
         self._is_over = True
         if self._watch is not None:
-            self._watch.drop()
+            drop(self._watch)
 
 
 def _call(reference: weakref.ref[Running], method: str, value: Any) -> None:
