@@ -51,7 +51,9 @@ if TYPE_CHECKING:
     from reactdb.feeds.events import ChangeEvent
     from reactdb.feeds.feed import AsyncCursor, Cursor, Feed
     from reactdb.feeds.livelist import LiveList
+    from reactdb.feeds.livevalue import LiveValue
     from reactdb.feeds.reader import FeedReader
+    from reactdb.observation import Observation
     from reactdb.replication.sync import Sync, sync
     from reactdb.table import Selection, Table
     from reactdb.undo_stack import UndoStack
@@ -91,7 +93,9 @@ _HOMES = {
     "reactdb.feeds.events": ("ChangeEvent",),
     "reactdb.feeds.feed": ("AsyncCursor", "Cursor", "Feed"),
     "reactdb.feeds.livelist": ("LiveList",),
+    "reactdb.feeds.livevalue": ("LiveValue",),
     "reactdb.feeds.reader": ("FeedReader",),
+    "reactdb.observation": ("Observation",),
     "reactdb.replication.sync": ("Sync", "sync"),
     "reactdb.table": ("Selection", "Table"),
     "reactdb.undo_stack": ("UndoStack",),
@@ -122,6 +126,8 @@ __all__ = [
     "InvalidDocument",
     "InvalidOption",
     "LiveList",
+    "LiveValue",
+    "Observation",
     "OpenTransaction",
     "OutcomeUnknown",
     "PastDatabase",

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from reactdb.durable.materialized_views import Materialized
     from reactdb.feeds.feed import Feed
     from reactdb.feeds.hub import FeedHub
+    from reactdb.observation import Observation
     from reactdb.undo_stack import UndoStack
 
 MOST_ORIGIN = 256
@@ -460,6 +461,38 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
         check_flag("exclusive", exclusive)
         with self._session.block(durability, origin, is_exclusive=exclusive) as block:
             yield OpenTransaction(self._session.inside(block))
+
+    def observe(
+        self,
+        function: Callable[[ReadableDatabase], Any],
+        *,
+        distinct: bool = True,
+        scheduler: SchedulerBase | None = None,
+    ) -> Observation:
+        """Run a function that reads, and run it again after each commit, of any process, that concerns what it has read.
+
+        `db.observe(lambda db: db.table("todos").filter({"done": False}).count().run())` has the number as `.value`, and
+        `subscribe(callback)` calls back with each new one.
+
+        Args:
+            function: Gets a read-only database, all of whose reads are of one state, and returns any value. A returned
+                selection is run, and an iterator becomes a list. It should be quick: in memory, writers wait for it. It
+                may be called more often than needed, so it must not do anything but read.
+            distinct: Results that are equal to the one before are not delivered.
+            scheduler: Where the function runs again and subscribers are called; None: the database's, or the
+                committing thread after its write is done. The first run is in this call.
+
+        Returns:
+            An Observation. With subscribers it lives as long as the database; without, it is closed when nobody refers
+            to it.
+
+        Raises:
+            UsageError: The function is async, writes, or reads through another handle. Other errors of the function go to
+                `error` and to subscribers, and it runs again after the next commit that concerns it.
+        """
+        from reactdb.observation import Observation
+
+        return Observation(self._session, function, ReadableDatabase, distinct=distinct, scheduler=scheduler)
 
     # -----------------------------------------------------------------------------------------------------------
     # Log and time

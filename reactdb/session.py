@@ -67,11 +67,17 @@ if TYPE_CHECKING:
     from reactdb.feeds.feed import Feed
     from reactdb.feeds.reader import FeedReader
     from reactdb.feeds.request import Request
+    from reactdb.feeds.rerun import Rerun
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 SWEPT: Final = 200
 """Rows that a sweep removes in one commit: some milliseconds, so that a waiting writer does not notice."""
+
+
+computing: Final[set[int]] = set()
+"""The threads that run a function of `Database.observe`. Such a function reads through the session that it gets only: what
+it reads otherwise would not be known."""
 
 
 class OnSession(Protocol):
@@ -162,9 +168,11 @@ class Session:
         return self._is_closed
 
     def check_open(self) -> None:
-        """Raises: DatabaseClosed."""
+        """Raises: DatabaseClosed; UsageError: inside a function of `observe`."""
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
+        if computing:
+            check_not_computing()
 
     @property
     def origin(self) -> str | None:
@@ -241,6 +249,8 @@ class Session:
         """
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
+        if computing:
+            check_not_computing()
         return self.engine.get(table, key)
 
     def newest(self, table: TableReference, key: bytes) -> Change | None:
@@ -377,6 +387,8 @@ class Session:
         """
         if self._is_closed:
             raise DatabaseClosed(self.engine.path)
+        if computing:
+            check_not_computing()
         budget = budget_in_force.get()
         if budget is not None and not budget.is_in_turn:
             with budget.in_turn(math.inf):
@@ -498,6 +510,18 @@ class Session:
 
         self.check_open()
         return self.timed(Feed)(hub_of(self.engine), query, options, scheduler=self._scheduler, handle=self)
+
+    def rerun(self, compute: Callable[[Snapshot], Any]) -> Rerun:
+        """A computation over a snapshot that is made again after each commit which concerns what it has read."""
+        from reactdb.feeds.hub import hub_of
+        from reactdb.feeds.rerun import Rerun
+
+        self.check_open()
+        return Rerun(hub_of(self.engine), compute, self._scheduler, self)
+
+    def rerun_query(self, query: Query) -> Rerun:
+        """The result of a query, read again after each commit which concerns it."""
+        return self.rerun(partial(run, query))
 
     def reader(
         self,
@@ -646,6 +670,15 @@ class PastSession(Session):
 
     def reader(self, query: object, options: object, *others: object) -> Any:
         return self.watch(query, options)
+
+
+def check_not_computing() -> None:
+    """Raises: UsageError: This thread runs a function of `observe`."""
+    if threading.get_ident() in computing:
+        raise UsageError(
+            "the function of observe() only reads, and through the database that it gets: `db.observe(lambda db: ...)`; what it "
+            "reads through another handle would not be known"
+        )
 
 
 @contextmanager

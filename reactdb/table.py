@@ -109,7 +109,11 @@ from reactdb.wrong_calls import explain_wrong_calls
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    from reactivex.abc import SchedulerBase
+
     from reactdb.feeds.feed import Feed
+    from reactdb.feeds.livelist import LiveList, Watcher
+    from reactdb.feeds.livevalue import LiveValue
 
 WRITABLE_STEPS = (Get, GetAll, Between, Filter, HasFields, OrderBy, Limit, Skip, Nth, Sample)
 
@@ -545,6 +549,60 @@ class Selection(FeedSource[Document], Generic[Document, Result]):
     def _watch(self, options: Mapping[str, Any]) -> Feed[Any]:
         self._session.hints.look(self._query, self._session.read, found_nothing=True)
         return self._session.watch(self._query, options)
+
+    @property
+    def _watcher(self) -> Watcher:
+        """What a live result follows this selection by."""
+        return self._session
+
+    @overload
+    def live(  # type: ignore[overload-overlap]
+        self: Selection[Document, list[Document]],
+        *,
+        scheduler: SchedulerBase | None = None,
+        skip_origin: str | None = None,
+        wait: bool = True,
+    ) -> LiveList[Document]: ...
+
+    @overload
+    def live(
+        self,
+        *,
+        scheduler: SchedulerBase | None = None,
+        skip_origin: str | None = None,
+        wait: bool = True,
+    ) -> LiveValue[Result]: ...
+
+    def live(
+        self,
+        *,
+        scheduler: SchedulerBase | None = None,
+        skip_origin: str | None = None,
+        wait: bool = True,
+    ) -> LiveList[Any] | LiveValue[Any]:
+        """Follow the result as an object that is always current: for a sequence a `LiveList`, and for a document by its key,
+        a count or another aggregate a `LiveValue`, with `.value`.
+
+        A sequence without an order is in the order of its keys. With subscribers, the object lives as long as the database;
+        without, it is closed when nobody refers to it.
+
+        Args:
+            scheduler: Where the object changes and its subscribers are called; None: the database's, or the committing
+                thread after its write is done.
+            skip_origin: Commits of this writer are taken in, and subscribers are not called for them, because the program has
+                made these edits to its own model already.
+            wait: False: return at once, in the state "loading", and read the result in a thread: for a loop or a window,
+                whose `scheduler` then says where it is put in. True: read it before this returns.
+
+        Raises:
+            TableNotFound, IndexNotFound, QueryError, InvalidOption: At once.
+        """
+        from reactdb.feeds.livelist import LiveList, is_single
+        from reactdb.feeds.livevalue import LiveValue
+
+        self._session.hints.look(self._query, self._session.read, found_nothing=True)
+        kind: Any = LiveValue if is_single(self._query) else LiveList
+        return kind(self, scheduler=scheduler, skip_origin=skip_origin, wait=wait)  # type: ignore[no-any-return]
 
     def explain(self) -> dict[str, Any]:
         """How this selection is read: `access` in words, the `index` if used, and the parts that run in Python.

@@ -48,6 +48,8 @@ from reactdb.values import codec
 
 if TYPE_CHECKING:
     from reactdb.feeds.feed import Feed
+    from reactdb.feeds.livelist import Watcher
+    from reactdb.feeds.rerun import Rerun
 
 KEEP_DOCUMENTS: Final = (Get, GetAll, Between, Filter, HasFields, OrderBy, Limit, Skip, Nth, Sample)
 """Steps whose results are whole documents. (So are `min`, `max`, `distinct` without a field, and a union: see `_then`.)"""
@@ -355,6 +357,10 @@ class Typed(Selection):
         query = with_check(self._query, self._reader.check(on_misfit))
         return TypedFeed.of_feed(Selection(self._session, query)._watch(options), self._reader)
 
+    @property
+    def _watcher(self) -> Watcher:
+        return TypedWatcher(self._session, self._reader)
+
     def update(
         self,
         patch: Any,
@@ -405,6 +411,24 @@ class Typed(Selection):
 
     def _write(self, *arguments: Any, **options: Any) -> dict[str, Any]:
         return self._reader.read_changes(super()._write(*arguments, **options))
+
+
+class TypedWatcher:
+    """Follows queries of a table with a type, for live results: documents are objects. Misfits are passed over, and logged."""
+
+    def __init__(self, session: Session, reader: ObjectReader) -> None:
+        self._session = session
+        self._reader = reader
+
+    def watch(self, query: Query, options: Mapping[str, Any]) -> Feed:
+        from reactdb.feeds.typed_feed import TypedFeed
+
+        checked = with_check(query, self._reader.check("log"))
+        return TypedFeed.of_feed(self._session.watch(checked, options), self._reader)
+
+    def rerun_query(self, query: Query) -> Rerun:
+        reader, checked = self._reader, with_check(query, self._reader.check("log"))
+        return self._session.rerun(lambda snapshot: reader.read_result(evaluate(checked, snapshot)))
 
 
 class TypedSelection(Typed):

@@ -17,6 +17,7 @@ The parts of a feed:
     pipeline        the steps of a query on one document
     views/          keep a result up to date: seed, advance, report. `views.base` has the protocol
     events          deltas as the delivered dicts
+    difference      the edits from one answer to another, where an answer was read anew
     compiler        makes a view of a query, or raises the reason against it
     request         the common part of all subscriptions of one feed
     log_reader      reading from the log
@@ -27,6 +28,7 @@ The parts of a feed:
 Delivery, from the bottom up:
 
     router          finds the views that a change concerns; `intervals` finds the ranges of a value
+    read_set        what a computation has read, as a view that reports the changes which concern it
     queues          the queue of one subscription alone
     broadcast       one queue for subscribers with the same events, and the calls of their callbacks
     subscription    one subscriber's events of one query: the table of its states, and `poll`
@@ -42,8 +44,11 @@ The objects that programs hold:
     reader          a feed that is polled and never waits
     rx              makes a feed an Observable; the one module that imports reactivex, and only at its use
     feed            the result of `changes()`
+    rerun           a computation that is made again after each commit which concerns it
+    live            the common part of a live list and a live value: state, subscribers
     livelist        a list that follows a selection
     typed_feed      the feed of a table with a type
+    livevalue       one document, a count or another value that follows a selection
 
 Rule of this folder: a view is pure. Threads, time and Rx stay outside of it.
 """

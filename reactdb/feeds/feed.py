@@ -410,9 +410,26 @@ def copy_feed(feed: Feed, kind: type[Kind]) -> Kind:
     return copy
 
 
-def in_batches(feed: Feed) -> Feed:
-    """The feed as if it had been opened with `batches=True`."""
-    return feed._of(feed._flow.copy_with(lambda request: request.copy_with(batches=True)), feed._scheduler)
+def make_feed(flow: Flow) -> Feed:
+    """The feed of a flow, on the committing thread unless `subscribe` says otherwise."""
+    feed = Feed.__new__(Feed)
+    feed._prepare(flow, None)
+    return feed
+
+
+def scheduler_of(feed: Feed) -> Any:
+    """Where subscribers are called that bring no scheduler of their own; None: on the committing thread."""
+    return feed._scheduler
+
+
+def request_of(feed: Feed) -> Request | None:
+    """What it delivers; None for a union of feeds."""
+    return feed._flow.request
+
+
+def with_options(feed: Feed, **options: Any) -> Feed:
+    """The feed as if it had been opened with these options too. They do not change the meaning of its query."""
+    return feed._of(feed._flow.copy_with(lambda request: request.copy_with(**options)), feed._scheduler)
 
 
 def without_end(what: str) -> UsageError:
@@ -435,6 +452,11 @@ class Handle(DisposableBase):
         """End the subscription. Any thread, also inside `on_next`; a second call does nothing."""
         self._consumer.close()
         self._consumer.settle()
+
+
+def drop(handle: Handle) -> None:
+    """As `dispose`, from a finalizer: it waits for nothing."""
+    handle._consumer.close()
 
 
 class Cursor(ListeningInBlock[PullConsumer], Generic[Event]):

@@ -39,6 +39,10 @@ class Listening(Stays, Generic[Consumer]):
         self._consumer.close()
         self._consumer.settle()
 
+    def drop(self) -> None:
+        """The same, from a finalizer: it waits for nothing."""
+        self._consumer.close()
+
     def __del__(self, _is_finalizing: Callable[[], bool] = is_finalizing) -> None:
         # When the program ends, there is no hub to unsubscribe from, and Python may have removed the names of this
         # module already. So the function is bound as a default.

@@ -1,46 +1,79 @@
-"""LiveList: a list that follows an ordered selection, for user interfaces to bind to.
+"""LiveList: a list that follows a selection, for user interfaces to bind to.
 
-    board = LiveList(games.order_by(desc("score")).limit(10))
+    board = games.order_by(desc("score")).limit(10).live()
     board[0]                                   the leader, now
     board.subscribe(lambda edits: redraw())    called once for each commit, after the list has changed
-    board.state, board.error                   whether it still follows, or the error that stopped it
+    board.selection = games.order_by("name")   from now on the list follows another selection
+    board.state, board.error                   whether it follows, or the error that stopped it
 
 When the feed ends (its table is dropped, the file is moved, the database is closed), the list keeps its last
 documents, and each subscriber is notified of the end once.
 
-Rule of this file: the list changes by the feed's events and in no other way: delete at `old_offset`, insert at
-`new_offset`. The edits of one commit are seen whole or not at all.
+Where the answer is read anew (another selection, or history that was lost), subscribers get the difference as one set of
+edits. A selection that no feed can follow by offsets, such as a distinct, is asked again at each commit that concerns it.
+
+Rule of this file: the list changes by edits and in no other way: delete at `old_offset`, insert at `new_offset`. The
+edits of one commit are seen whole or not at all.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import get_ident
-from types import TracebackType
-from typing import Any, NamedTuple, Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
-from reactdb.async_functions import refuse_async
-from reactdb.errors import INTERRUPTS, FeedOverflow, ForkedDatabase, UsageError
-from reactdb.feeds.feed import Feed, in_batches
-from reactdb.feeds.rx import make_observable
-from reactdb.logs import logger
-from reactdb.store.file import fork
+from reactdb.errors import UnsupportedFeed, UsageError
+from reactdb.feeds.difference import compute_difference, identify
+from reactdb.feeds.feed import Feed, request_of
+from reactdb.feeds.live import Ending, Event, Listener, Live, open_feed
+from reactdb.feeds.rerun import NewestAnswer, Rerun
+from reactdb.query import (
+    Aggregate,
+    Between,
+    Distinct,
+    Filter,
+    GetAll,
+    Group,
+    HasFields,
+    OrderBy,
+    Query,
+    Step,
+    Union,
+)
 from reactdb.type_variables import Document
+from reactdb.values import codec
 
-Event = dict[str, Any]
+# Steps that leave documents as they are, and in any order.
+OF_DOCUMENTS = (GetAll, Between, Filter, HasFields)
+
+
 Documents = TypeVar("Documents", covariant=True)
 
-# The states of a list. Each of the last two is final: the list keeps its last documents.
-LIVE, FAILED, CLOSED = "live", "failed", "closed"
+
+class Watcher(Protocol):
+    """What makes the feed of a query, or asks it again and again: a session, or for a table with a type, what makes objects
+    of the documents."""
+
+    def watch(self, query: Query, options: Mapping[str, Any]) -> Feed: ...
+
+    def rerun_query(self, query: Query) -> Rerun: ...
 
 
 class Watchable(Protocol[Documents]):
     """A selection, as far as it matters here."""
 
+    @property
+    def _query(self) -> Query: ...
+
+    @property
+    def _watcher(self) -> Watcher: ...
+
     def __iter__(self) -> Iterator[Documents]: ...
 
-    def changes(self, *, include_initial: bool, include_offsets: bool, on_overflow: str) -> Feed[Any]: ...
+
+def parts_of(selection: Watchable[Any]) -> tuple[Query, Watcher]:
+    """The query of a selection, and what watches it."""
+    return selection._query, selection._watcher
 
 
 class Edits(list[Event]):
@@ -50,20 +83,18 @@ class Edits(list[Event]):
     For a commit with one edit, `edits["new_val"]` is that of the edit.
     """
 
+    @property
+    def origin(self) -> str | None:
+        """The name of the commit's writer. None: it gave none, or the edits are the difference between two answers (another
+        selection, a feed with `squash`), with several writers or none."""
+        origins = {event.get("origin") for event in self}
+        return origins.pop() if len(origins) == 1 else None
+
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, str):
             (edit,) = self
             return edit[place]
         return super().__getitem__(place)
-
-
-class Listener(NamedTuple):
-    """One subscriber of a list."""
-
-    callback: Callable[[Edits], object]
-    before: Callable[[Event], object] | None
-    on_error: Callable[[Exception], object] | None
-    on_completed: Callable[[], object] | None
 
 
 def apply(edit: Event, documents: list[Document]) -> None:
@@ -75,72 +106,188 @@ def apply(edit: Event, documents: list[Document]) -> None:
         documents.insert(new_offset, edit["new_val"])
 
 
-def call(listener: Callable[..., object], *arguments: Any) -> None:
-    """Call a listener. Its exceptions are logged and have no other effect, unless they are interrupts."""
-    try:
-        listener(*arguments)
-    except INTERRUPTS:
-        raise
-    except BaseException:
-        logger.exception("a subscriber of a LiveList raised")
+def is_single(query: Query) -> bool:
+    """Whether the answer is one value: a document by its key, a count, another aggregate without groups."""
+    if query.is_point or (query.is_nth and not query.is_grouped):
+        return True
+    return isinstance(query.steps[-1] if query.steps else None, Aggregate) and not any(
+        isinstance(step, Group) for step in query.steps
+    )
 
 
-class LiveList(Sequence[Document]):
+def in_some_order(query: Query) -> Query:
+    """The query; where it has no order, in the order of its keys, and so has every member of a union."""
+    steps: list[Step] = list(query.steps)
+    if any(isinstance(step, OrderBy) for step in steps):
+        return query
+    # Before a map, whose values have no keys.
+    place = next((at for at, step in enumerate(steps) if not isinstance(step, OF_DOCUMENTS)), len(steps))
+    steps.insert(place, OrderBy((), None))
+    for at, step in enumerate(steps):
+        if isinstance(step, Union):
+            steps[at] = Union(tuple(in_some_order(other) for other in step.others))
+        elif isinstance(step, (Distinct, Group)):
+            return query
+    return Query(query.table, tuple(steps))
+
+
+class LiveList(Live, Sequence[Document]):
     """A read-only sequence of documents, kept current. Documents are shared and refuse to be changed.
+
+    With subscribers it lives as long as the database, like a subscription of a feed. Without subscribers, it is closed
+    when nobody refers to it.
 
     Thread safety: may be read from any thread; each read sees the list between two commits. Several reads that must see
     the same list take a copy first: `list(board)`.
     """
 
-    def __init__(self, feed: Feed | Watchable[Document], *, scheduler: Any = None) -> None:
-        """Follow a feed opened with `include_initial` and `include_offsets`, or an ordered selection, which is opened so.
+    _name = "a LiveList"
+
+    def __init__(
+        self,
+        selection: Feed | Watchable[Document],
+        *,
+        scheduler: Any = None,
+        skip_origin: str | None = None,
+        wait: bool = True,
+    ) -> None:
+        """Follow a selection, or a feed opened with `include_initial` and `include_offsets`.
 
         Args:
-            scheduler: Where the list changes and its subscribers are called; None: on the committing thread.
+            selection: In the order of keys where it has none.
+            scheduler: Where the list changes and its subscribers are called; None: the database's, or the committing thread.
+            skip_origin: The list takes in the commits of this writer, and subscribers are not called for them, because
+                the program has made these edits to its own model already.
+            wait: False: return at once in the state "loading". The answer is read in a thread, and then put in where
+                `scheduler` says. True: read it before this returns (with a scheduler: begin to).
 
         Raises:
-            UnsupportedFeed: The selection has no order.
-            UsageError: The feed has no offsets, or no initial values.
+            TableNotFound, IndexNotFound: At once, also without `wait`.
+            UsageError: The selection is one value: use its `live()`. Or the feed has no offsets or no initial values, or
+                it squashes, which `skip_origin` excludes.
         """
-        if not isinstance(feed, Feed):
-            # A dropped event could never be made up for.
-            feed = feed.changes(include_initial=True, include_offsets=True, on_overflow="spill")
-        elif not feed.is_list:
-            raise UsageError(
-                "LiveList needs a feed with include_initial=True and include_offsets=True, and no terms after it"
-            )
-        # Held while the list is read, or changed without calls of user code in between.
-        self._lock = threading.Lock()
+        super().__init__(scheduler=scheduler, skip_origin=skip_origin, wait=wait)
         self._documents: list[Document] = []
         # The thread that calls hooks, and the list as that thread sees it.
         self._stepping: tuple[int, list[Document]] | None = None
-        self._listeners: dict[object, Listener] = {}
-        self._state = LIVE
-        self._error: Exception | None = None
-        self._generation = fork.generation
-        self._subscription = in_batches(feed).subscribe(
-            self._apply, self._fail, self._complete, scheduler=scheduler
-        )
+        self._selection = selection
+        # By which field elements are told apart where two answers are compared.
+        self._primary_key, source = self._source_of(selection)
+        self._following_key = self._primary_key
+        self._follow(source)
+
+    def _source_of(self, selection: Feed | Watchable[Any]) -> tuple[str, Feed | Rerun]:
+        """The name of the primary key, and what is to be followed."""
+        if isinstance(selection, Feed):
+            request = request_of(selection)
+            if not selection.is_list or request is None:
+                raise UsageError(
+                    "LiveList needs a feed with include_initial=True and include_offsets=True, and no terms after it; or pass "
+                    "the selection itself"
+                )
+            if self._skip_origin is not None and request.options.squash_s is not None:
+                raise UsageError(
+                    "skip_origin and squash exclude each other for a list: an edit of a net difference may have several writers"
+                )
+            return _primary_key_of(
+                request.engine.current_catalogue().live.get(request.query.table)
+            ), open_feed(selection)
+        query, watcher = parts_of(selection)
+        if is_single(query):
+            raise UsageError(
+                "a LiveList follows a sequence, and this selection is one value: its live() has the value as .value"
+            )
+        try:
+            options = {"include_initial": True, "include_offsets": True, "on_overflow": "spill"}
+            feed = watcher.watch(in_some_order(query), options)
+        except UnsupportedFeed:
+            # A distinct, groups, a limit without an order, a step after a limit.
+            rerun = watcher.rerun_query(query)
+            return _primary_key_of(rerun.engine.current_catalogue().live.get(query.table)), rerun
+        return self._source_of(feed)
+
+    @property
+    def selection(self) -> Any:
+        """What it follows. Assign another selection, and it follows that one: see `select`."""
+        return self._selection
+
+    @selection.setter
+    def selection(self, selection: Feed | Watchable[Any]) -> None:
+        self.select(selection)
+
+    def select(self, selection: Feed | Watchable[Any]) -> None:
+        """Follow another selection (or feed) from now on. The list keeps its documents until the new answer has been read, in
+        the state "loading". Then it changes at once, and subscribers get the difference as one set of edits: elements with
+        the same primary key stay or move.
+
+        Inside a callback of this list, it happens when the callback has returned.
+
+        Raises:
+            UsageError: The list has stopped. Also every error of `LiveList`; it then goes on as before.
+        """
+        primary_key, source = self._source_of(selection)
+        if self._is_over:
+            raise UsageError(f"this LiveList is {self.state}, and follows nothing any more: make another one")
+        self._selection = selection
+
+        def switch() -> None:
+            if not self._is_over:
+                self._following_key = primary_key
+                self._set_state("loading")
+                self._restart(source)
+
+        self._put(switch)
 
     # -----------------------------------------------------------------------------------------------------------
-    # Following
+    # Taking things in: in the line, so one thread at a time
 
-    def _apply(self, events: list[Event]) -> None:
-        """Apply the edits of one commit. Called by one thread at a time."""
-        if "error" in events[0]:
-            raise FeedOverflow(int(events[0]["error"].split()[-2]))
-        if "state" in events[0]:
+    def _take_initial(self, events: list[Event]) -> None:
+        self._exchange([event["new_val"] for event in events], None)
+
+    def _take_answer(self, answer: NewestAnswer) -> None:
+        documents = answer.value
+        if not isinstance(documents, list):
+            raise UsageError("a LiveList follows a sequence, and this selection is one value")
+        self._exchange([codec.freeze(document) for document in documents], answer.origin)
+
+    def _exchange(self, documents: list[Document], origin: str | None) -> None:
+        """Another whole answer: subscribers get the difference."""
+        old_key, self._primary_key = self._primary_key, self._following_key
+        if not self._listeners or self._is_own(origin):
+            with self._lock:
+                self._documents = documents
             return
-        edits, listeners = Edits(events), list(self._listeners.values())
-        hooks = [one.before for one in listeners if one.before is not None]
+        old = self._documents
+        edits = compute_difference(
+            old, documents, identify(old, old_key), identify(documents, self._primary_key), origin
+        )
+        if edits:
+            self._tell(Edits(edits), documents)
+
+    def _take_commit(self, events: list[Event]) -> None:
+        edits = Edits(events)
+        if self._is_own(edits.origin):
+            with self._lock:
+                for edit in edits:
+                    apply(edit, self._documents)
+        else:
+            self._tell(edits, None)
+
+    def _tell(self, edits: Edits, result: list[Document] | None) -> None:
+        """Carry out the edits, of which `result` is the result if it is known, and call subscribers."""
+        hooks = [one.before for one in list(self._listeners.values()) if one.before is not None]
         if hooks:
             self._step(edits, hooks)
+        elif result is not None:
+            with self._lock:
+                self._documents = result
         else:
             with self._lock:
                 for edit in edits:
                     apply(edit, self._documents)
-        for one in listeners:
-            call(one.callback, edits)
+        for one in self._present_listeners():
+            if one.callback is not None:
+                self._call(one.callback, edits)
 
     def _step(self, edits: Edits, hooks: Sequence[Callable[[Event], object]]) -> None:
         """Edit by edit, on a copy: a hook reads the list before its edit, and others see the whole commit at once."""
@@ -149,63 +296,24 @@ class LiveList(Sequence[Document]):
         try:
             for edit in edits:
                 for hook in hooks:
-                    call(hook, edit)
+                    self._call(hook, edit)
                 apply(edit, documents)
             with self._lock:
                 self._documents = documents
         finally:
             self._stepping = None
 
-    def _fail(self, error: Exception) -> None:
-        self._end(FAILED, error)
-
-    def _complete(self) -> None:
-        self._end(CLOSED, None)
-
-    def _end(self, state: str, error: Exception | None) -> None:
-        """Notify each subscriber of the end, once. A later end changes nothing."""
-        with self._lock:
-            if self._state != LIVE:
-                return
-            self._state, self._error = state, error
-            listeners = list(self._listeners.values())
-            self._listeners.clear()
-        if error is not None and not any(one.on_error is not None for one in listeners):
-            logger.error("a LiveList no longer follows its selection: %s: %s", type(error).__name__, error)
-        for one in listeners:
-            self._send_end(one)
-
-    def _send_end(self, listener: Listener) -> None:
-        if self._error is None:
-            if listener.on_completed is not None:
-                call(listener.on_completed)
-        elif listener.on_error is not None:
-            call(listener.on_error, self._error)
-
-    @property
-    def state(self) -> str:
-        """`"live"`: it follows its selection. `"failed"`: it has stopped, and `error` says why. `"closed"`: it, or its database,
-        was closed. A list that has stopped keeps its last documents."""
-        return self._state if self.error is None else FAILED
-
-    @property
-    def error(self) -> Exception | None:
-        """Why the list has stopped, such as FeedAborted where its table was dropped; None while it follows its selection, and
-        after `close`. In a child of fork() it is ForkedDatabase: the list changes in the parent only."""
-        if self._state == LIVE and self._generation != fork.generation:
-            return ForkedDatabase(
-                "this LiveList was made before fork(), and changes in the parent only; make another one in the child, from a "
-                "database that reactdb.connect has opened there"
-            )
-        return self._error
+    # -----------------------------------------------------------------------------------------------------------
+    # Subscribers
 
     def subscribe(
         self,
-        callback: Callable[[Edits], object],
+        callback: Callable[[Edits], object] | None = None,
         before: Callable[[Event], object] | None = None,
         on_error: Callable[[Exception], object] | None = None,
         on_completed: Callable[[], object] | None = None,
-    ) -> Callable[[], None]:
+        on_state: Callable[[str], object] | None = None,
+    ) -> Ending:
         """Call back once after each commit that changed the list, with its `Edits`. The list has all of them already.
 
         Args:
@@ -215,48 +323,21 @@ class LiveList(Sequence[Document]):
             on_error: Called once with the error that has stopped the list, such as FeedAborted where its table was
                 dropped; at once where that has happened already.
             on_completed: Called once, without arguments, when the list or its database is closed; at once where it is.
+            on_state: Called with each new state; at once where the list has stopped.
 
         Returns:
-            A function that ends the subscription.
+            An object that ends the subscription, by a call or by its `dispose()`.
+
+        Raises:
+            InvalidOption: An argument cannot be called.
         """
-        for one in (callback, before, on_error, on_completed):
-            if one is not None:
-                refuse_async(one, "subscribe", "write a plain function that starts a task")
-        name, listener = object(), Listener(callback, before, on_error, on_completed)
-        with self._lock:
-            is_live = self._state == LIVE
-            if is_live:
-                self._listeners[name] = listener
-        if not is_live:
-            self._send_end(listener)
-
-        def unsubscribe() -> None:
-            self._listeners.pop(name, None)
-
-        return unsubscribe
+        return self._add_listener(Listener(callback, before, on_error, on_completed, on_state))
 
     @property
     def changes(self) -> Any:
         """The list's own notifications as an Observable of `Edits`. It fails with the error that has stopped the list, and
         completes when the list or its database is closed."""
-        return make_observable(
-            lambda on_next, on_error, on_completed: self.subscribe(
-                on_next, on_error=on_error, on_completed=on_completed
-            )
-        )
-
-    def close(self) -> None:
-        """Follow no longer. The documents stay as they are. Subscribers are called with `on_completed`."""
-        self._subscription.dispose()
-        self._end(CLOSED, None)
-
-    def __enter__(self) -> LiveList[Document]:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        return self._observe()
 
     # -----------------------------------------------------------------------------------------------------------
     # Reading
@@ -294,4 +375,8 @@ class LiveList(Sequence[Document]):
 
     def __repr__(self) -> str:
         state = self.state
-        return f"LiveList({list(self)!r}{'' if state == LIVE else f', {state}'})"
+        return f"LiveList({list(self)!r}{'' if state == 'live' else f', {state}'})"
+
+
+def _primary_key_of(table: Any) -> str:
+    return "id" if table is None else str(table.primary_key)

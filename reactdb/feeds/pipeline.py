@@ -249,5 +249,13 @@ def same_value(old: Any, new: Any) -> bool:
     try:
         return codec.same(old, new)
     except InvalidDocument:
-        # An expression may return a function, for example, which is no document value.
+        # An expression may return a function, for example, which is no document value. Objects of a table with a type are none
+        # either, and say themselves whether they are equal.
+        return type(old) is type(new) and _is_equal(old, new)
+
+
+def _is_equal(old: Any, new: Any) -> bool:
+    try:
+        return bool(old == new)
+    except Exception:
         return False

@@ -88,6 +88,13 @@ def stop_the_servers(stage: Stage) -> None:
 COUCHDB = (followers.CouchDBContinuous, followers.CouchDBEventSource, followers.CouchDBLongPoll)
 # A driver tries once more, and then says that nobody is there.
 OF_PYMONGO = ("OperationFailure", "AutoReconnect", "ServerSelectionTimeoutError")
+SHOWN = (
+    followers.OfAListOfItsOwn,
+    followers.OfAListByAnIndex,
+    followers.OfAListAsObservable,
+    followers.OfAValue,
+    followers.OfAFunction,
+)
 STREAMS = (followers.StreamInTheProcess, followers.StreamOfAllInTheProcess)
 
 
@@ -108,6 +115,7 @@ ENDS: dict[str, End] = {
         ["FeedAborted"],
         {
             **{kind: STAYS for kind in FOLLOWERS if kind.is_of_all},
+            followers.OfAFunction: STAYS,
             **each((followers.WaitingForAConsumer, followers.ConsumerInACoroutine), "TableNotFound"),
             # After `drop` and `invalidate`.
             **each((followers.StreamInTheProcess, followers.OfMongoDB), COMPLETED),
@@ -146,7 +154,8 @@ ENDS: dict[str, End] = {
     "history is lost": End(
         lose_history,
         ["HistoryLost"],
-        each(STREAMS, "OperationFailure"),
+        # What shows an answer reads it anew.
+        {**each(STREAMS, "OperationFailure"), **dict.fromkeys(SHOWN, STAYS)},
         lambda kind: not kind.is_remote and not kind.holds_history,
     ),
     "the servers stop": End(

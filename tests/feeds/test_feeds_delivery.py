@@ -656,10 +656,8 @@ def test_a_live_list_follows(games):
         assert len(board[1:]) == 2
 
 
-def test_a_live_list_needs_offsets(games):
-    with pytest.raises(reactdb.UnsupportedFeed):
-        reactdb.LiveList(games)
-    with pytest.raises(reactdb.UsageError):
+def test_a_live_list_of_a_feed_needs_offsets(games):
+    with pytest.raises(reactdb.UsageError, match="include_offsets=True"):
         reactdb.LiveList(games.order_by("a").limit(1).changes())
 
 

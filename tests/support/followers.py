@@ -238,6 +238,24 @@ class OfAListAsObservable(OfAListOfItsOwn):
         self.board.changes.subscribe(lambda edits: None, self.end, self.end)
 
 
+class OfAValue(OfAListOfItsOwn):
+    covers = ("LiveValue",)
+
+    def begin(self) -> None:
+        self.count = self.stage.table.count().live()
+        self.count.subscribe(lambda value: None, on_error=self.end, on_completed=self.end)
+
+
+class OfAFunction(Follower):
+    """It has no table of its own: one that is dropped is an error of the function, which is tried again."""
+
+    covers = ("Observation",)
+
+    def begin(self) -> None:
+        self.result = self.stage.db.observe(lambda db: "items" in db.table_list())
+        self.result.subscribe(lambda value: None, on_error=self.end, on_completed=self.end)
+
+
 class Waiting(Follower):
     """A thread that waits in a loop."""
 

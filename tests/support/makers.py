@@ -487,6 +487,30 @@ def _list(stage: Stage) -> None:
     board.close()
 
 
+@kind("live results", "Selection.live")
+def _live(stage: Stage) -> None:
+    with (
+        stage.games.live() as board,
+        stage.games.count().live() as count,
+        stage.games.distinct("n").live() as values,
+    ):
+        board.subscribe(lambda edits: None)
+        count.subscribe(lambda value: None)
+        board.selection = stage.games.order_by("n")
+        stage.write()
+    assert values.state == "closed"
+    # Without an end of its own.
+    stage.games.live()
+
+
+@kind("an observation", "Database.observe")
+def _observation(stage: Stage) -> None:
+    observation = stage.db.observe(lambda db: db.table("games").count().run())
+    observation.subscribe(lambda value: None)
+    stage.write()
+    observation.close()
+
+
 @kind("a feed whose table is dropped")
 def _ended(stage: Stage) -> None:
     name = f"t{next(stage.names)}"
@@ -634,5 +658,5 @@ NO_MAKERS: dict[str, str] = {
     "AsyncDatabase": "sync",
     "AsyncOpenTransaction": "close sync",
     "FeedReader": "is_ending is_finished on_ready poll position queued rest",
-    "LiveList": "changes close error state subscribe",
+    "LiveList": "changes select selection subscribe",
 }

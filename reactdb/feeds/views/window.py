@@ -35,6 +35,8 @@ from reactdb.values import codec
 SPARE = 32
 SPARE_WITHOUT_INDEX = 512
 MAX_SPARE = 1 << 20
+# Documents that are decoded together: more do not stay in the processor's cache.
+DECODED = 256
 
 
 class WindowItem:
@@ -129,7 +131,9 @@ class WindowView(SourceView):
 
     def seed(self, snapshot: Snapshot) -> None:
         self._spare = self._least_spare
-        if self.stop != self.start:
+        if self.stop is None and self.pipeline.only_values:
+            self._fill_with_all(snapshot)
+        elif self.stop != self.start:
             self._fill(snapshot, is_seed=True)
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
@@ -207,6 +211,34 @@ class WindowView(SourceView):
                 copy = copies.get(key, 0)
                 copies[key] = copy + 1
             yield sort_key, WindowItem((key, copy), value, shown)
+
+    def _fill_with_all(self, snapshot: Snapshot) -> None:
+        """Read all documents, where they are the values. All of them will be used, so they are decoded once, in batches. The
+        sort keys and the items are in two lists from the beginning: a tuple for each pair would cost as much again, because
+        the garbage collector looks at it."""
+        pipeline, failures, has_copies = self.pipeline, self.failures, self._has_copies
+        copies: dict[bytes, int] = {}
+        sort_keys: list[bytes] = []
+        items: list[WindowItem] = []
+        rows = self.source.read(snapshot)
+        while batch := list(islice(rows, DECODED)):
+            documents = codec.decode_many_frozen([body for _, _, body in batch])
+            for (sort_key, key, body), document in zip(batch, documents, strict=True):
+                if not pipeline.is_identity:
+                    result = pipeline.attempt(document, sort_key, failures, key, key)
+                    if result is None:
+                        continue
+                    sort_key = result[1]
+                copy = 0
+                if has_copies:
+                    copy = copies.get(key, 0)
+                    copies[key] = copy + 1
+                sort_keys.append(sort_key)
+                items.append(WindowItem((key, copy), document, body))
+        ranks = sorted(range(len(sort_keys)), key=sort_keys.__getitem__)
+        self.bound = None
+        self.sort_keys = [sort_keys[rank] for rank in ranks]
+        self.held = [items[rank] for rank in ranks]
 
     # -----------------------------------------------------------------------------------------------------------
     # Advancing

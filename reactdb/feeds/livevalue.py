@@ -1,0 +1,106 @@
+"""LiveValue: a value that follows a selection: one document, a count, another aggregate.
+
+    total = orders.sum("price").live()
+    total.value                                the sum, now
+    total.subscribe(lambda value: show(value)) called once for each commit that changed it
+
+Rule of this file: the value of a whole commit, and nothing in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from reactdb.errors import UnsupportedFeed
+from reactdb.feeds.feed import Feed
+from reactdb.feeds.live import Ending, Event, Listener, Live, open_feed
+from reactdb.feeds.livelist import Watchable, parts_of
+from reactdb.feeds.pipeline import same_value
+from reactdb.feeds.rerun import NewestAnswer, Rerun
+from reactdb.type_variables import Generic
+from reactdb.values import codec
+
+Value = TypeVar("Value")
+
+
+class LiveValue(Live, Generic[Value]):
+    """See the head of this file, and `Selection.live`. A document is shared and refuses to be changed.
+
+    With subscribers it lives as long as the database, like a subscription of a feed. Without subscribers, it is closed
+    when nobody refers to it.
+
+    Thread safety: any method from any thread.
+    """
+
+    _name = "a LiveValue"
+
+    def __init__(
+        self,
+        selection: Watchable[Any],
+        *,
+        scheduler: Any = None,
+        skip_origin: str | None = None,
+        wait: bool = True,
+    ) -> None:
+        """As `LiveList`, for a selection that is one value."""
+        super().__init__(scheduler=scheduler, skip_origin=skip_origin, wait=wait)
+        self._value: Any = None
+        self._follow(self._source_of(selection))
+
+    def _source_of(self, selection: Watchable[Any]) -> Feed | Rerun:
+        query, watcher = parts_of(selection)
+        try:
+            return open_feed(watcher.watch(query, {"include_initial": True, "on_overflow": "spill"}))
+        except UnsupportedFeed:
+            return watcher.rerun_query(query)
+
+    @property
+    def value(self) -> Value:
+        """The value as of the last commit that was taken in: a document or None for a key, a number for a count. None while
+        the first one is being read."""
+        return self._value  # type: ignore[no-any-return]
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Taking things in: in the line, so one thread at a time
+
+    def _take_initial(self, events: list[Event]) -> None:
+        self._exchange(events[-1]["new_val"] if events else None, None)
+
+    def _take_commit(self, events: list[Event]) -> None:
+        origins = {event["origin"] for event in events}
+        self._exchange(events[-1]["new_val"], origins.pop() if len(origins) == 1 else None)
+
+    def _take_answer(self, answer: NewestAnswer) -> None:
+        self._exchange(codec.freeze(answer.value), answer.origin)
+
+    def _exchange(self, value: Any, origin: str | None) -> None:
+        old, self._value = self._value, value
+        if old is value or same_value(old, value) or self._is_own(origin):
+            return
+        for one in self._present_listeners():
+            if one.callback is not None:
+                self._call(one.callback, value)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Subscribers
+
+    def subscribe(
+        self,
+        callback: Callable[[Any], object] | None = None,
+        on_error: Callable[[Exception], object] | None = None,
+        on_completed: Callable[[], object] | None = None,
+        on_state: Callable[[str], object] | None = None,
+    ) -> Ending:
+        """Call back with the new value, once after each commit that changed it. The other arguments and the result are as
+        those of `LiveList.subscribe`."""
+        return self._add_listener(Listener(callback, None, on_error, on_completed, on_state))
+
+    @property
+    def changes(self) -> Any:
+        """Its notifications as an Observable of values, as `LiveList.changes`."""
+        return self._observe()
+
+    def __repr__(self) -> str:
+        state = self.state
+        return f"{type(self).__name__}({self._value!r}{'' if state == 'live' else f', {state}'})"
