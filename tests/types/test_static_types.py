@@ -145,3 +145,20 @@ def test_names_can_be_subscripted_in_annotations() -> None:
         LiveList[Todo],
     ):
         assert name is not None
+
+
+def test_reads_at_once_and_live_results_have_the_type(db: Database) -> None:
+    todos = db.table("todos", type=Todo)
+    todos.insert([Todo(1, "milk"), Todo(2, "bread", done=True)])
+    assert_type(todos.first(), Todo | None)
+    assert_type(todos.filter(done=True).one(), Todo)
+    assert_type(todos.exists(), bool)
+    assert_type(todos[0].run(), Todo)
+    assert_type(todos[0:1].run(), list[Todo])
+    with todos.live() as live:
+        assert_type(live[0], Todo)
+        assert live[0] == Todo(1, "milk")
+    with todos.count().live() as count:
+        assert_type(count.value, int)
+        assert count.value == 2
+    assert_type(db.stats(), dict[str, Any])
