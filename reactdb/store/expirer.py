@@ -73,8 +73,16 @@ class Expirer:
             if file is None or not file.is_usable:
                 following.dispose()
                 return
-            for _ in expiry.steps(file):
-                pass
+            if file.has_transaction_here():
+                # The deletions would be a part of it. The next advance makes them.
+                return
+            try:
+                for _ in expiry.steps(file):
+                    pass
+            except ReactDBError as error:
+                # As in the thread: it is tried again.
+                logger.debug("expiry of %s: %s", file.path, error)
+                return
             end = expiry.find_next_end(file)
             if end is not None:
                 wait_s = (end - expiry.read_time(file)) / timedelta(seconds=1)

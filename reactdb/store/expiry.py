@@ -91,6 +91,8 @@ class ExpiringFile(Protocol):
     @property
     def is_usable(self) -> bool: ...
 
+    def has_transaction_here(self) -> bool: ...
+
     def writable(self) -> Writer:
         """The writer. Raises: ReadOnlyDatabase, DatabaseClosed."""
 
@@ -266,7 +268,7 @@ def measure_expiry(snapshot: Snapshot, table: TableInfo) -> ExpiryFigures | None
 
 
 def read_time(file: ExpiringFile) -> datetime:
-    """The present moment by which the documents of a file expire. The wall time of the machine, also where the log has
+    """The present moment by which the documents of a file expire. The wall time of the file's clock, also where the log has
     a clock of its own: the times in documents are wall times."""
     return EPOCH + MICROSECOND * (file.clock.time_ns() // 1_000)
 

@@ -24,6 +24,7 @@ from reactdb.errors import IndexExists, InvalidOption, ReadOnlyDatabase, TableEx
 from reactdb.session import session_of
 from reactdb.store import expiry
 from reactdb.store.expirer import expirer
+from reactdb.testing import VirtualClock
 from tests.store.test_processes import running
 from tests.support.scaling import examples
 from tests.support.threads import wait_until
@@ -442,3 +443,19 @@ def test_a_process_that_idles_looks_once_a_second(path: Path, time: Time, monkey
         wait_until(lambda: len(waits) > 3)
 
     assert {1.0} == set(waits)
+
+
+def test_a_virtual_clock_that_is_advanced_deletes_what_has_ended(path: Path) -> None:
+    clock = VirtualClock()
+    for place in (path, ":memory:"):
+        with reactdb.connect(place, clock=clock) as db:
+            table = db.table_create("sessions", expire_after=HOUR, field="at")
+            table.insert({"id": 1, "at": clock.wall})
+            clock.advance_by(3_599)
+            assert [1] == keys_of(table)
+            with db.transaction():
+                clock.advance_by(1)
+                assert [1] == keys_of(table)
+            clock.advance_by(0)
+            assert [] == keys_of(table)
+    assert [] == clock._watchers
