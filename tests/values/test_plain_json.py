@@ -94,7 +94,11 @@ def test_an_event_of_a_feed_is_written_with_its_documents():
     }
 
 
-@pytest.mark.parametrize("value", [object(), {1}, datetime(2026, 1, 2), {"x": 1j}, {1: 2}], ids=["object", "set", "naive", "complex", "key"])
+@pytest.mark.parametrize(
+    "value",
+    [object(), {1}, datetime(2026, 1, 2), {"x": 1j}, {1: 2}],
+    ids=["object", "set", "naive", "complex", "key"],
+)
 def test_a_value_that_no_document_has_is_refused(value):
     with pytest.raises(InvalidDocument, match="cannot be written"):
         dumps({"a": [value]}, plain=True)
