@@ -24,7 +24,7 @@ from reactdb.store import expirer
 # The processes shall meet: each looks all the time.
 expirer.LOOK_S = 0.001
 path, number, documents = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-db = reactdb.connect(path, durability="soft", busy_timeout_s=60)
+db = reactdb.connect(path, durability="soft", busy_timeout=60)
 sessions = db.table("sessions")
 past, future = datetime.now(UTC) - timedelta(hours=1), datetime.now(UTC) + timedelta(hours=1)
 printing = threading.Lock()
