@@ -27,7 +27,7 @@ import reactdb
 from reactdb.database import Database
 from reactdb.errors import CannotOpen, DatabaseBusy, DiskFull, OutcomeUnknown, StorageError, WalTooLarge
 from reactdb.session import Session, session_of
-from reactdb.store import checkpoints, follow, writer
+from reactdb.store import checkpoints, follow
 from reactdb.store.engine import Engine
 from reactdb.store.tools import doctor
 from tests.faults.operations import document, fill
@@ -658,23 +658,14 @@ def memory_that_runs_out(folder: Path, faults: Faults) -> None:
 def a_clock_that_goes_back(folder: Path, faults: Faults) -> None:
     """Times in the log never go back, not in another process nor after opening again; nothing waits by that clock."""
 
-    class Clock:
-        now_ns = 2_000_000_000_000_000_000
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(time, name)
-
-        def time_ns(self) -> int:
-            return self.now_ns
-
+    now_ns = 2_000_000_000_000_000_000
     path = folder / "a.db"
-    clock = Clock()
-    with changed(writer, time=clock):
+    with changed(time, time_ns=lambda: now_ns):
         for _ in range(2):
             with reactdb.connect(path, durability="soft") as db, another_process(path) as other:
                 games = db.table_create("games", exist_ok=True)
                 for step in (0, -3_600, 1, -86_400, 50_000):
-                    clock.now_ns += step * 1_000_000_000
+                    now_ns += step * 1_000_000_000
                     games.insert({})
                     other.table("games").insert({})
                 times = [change.time for change in db.log()]

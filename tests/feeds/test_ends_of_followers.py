@@ -271,6 +271,7 @@ NOT_FOLLOWERS = {
     "TailedDocuments": "waits for a second, and then asks the file again",
     "ReaderConsumer": "what a FeedReader stands on",
     "Subscription": "what every feed stands on",
+    "UndoStack": "reads the log when it is asked; its subscribers stand on a feed",
     "Engine": "the open file",
     "OpenFile": "the open file",
     "WritableFile": "the open file",

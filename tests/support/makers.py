@@ -285,6 +285,34 @@ def _expiring_table(stage: Stage) -> None:
     db.table_drop("expiring")
 
 
+@kind("a backup", "Database.backup")
+def _backup(stage: Stage) -> None:
+    stage.db.backup(f"{stage.other}.backup", overwrite=True)
+
+
+@kind("a migration", "Database.migrate")
+def _migration(stage: Stage) -> None:
+    stage.db.user_version = 0
+    stage.db.migrate([lambda inside: inside.table("games").get(1).run()])
+
+
+@kind("an undo stack with a subscriber", "Database.undo_stack")
+def _undo_stack(stage: Stage) -> None:
+    stack = stage.db.undo_stack(origin="ui")
+    end = stack.subscribe(lambda stack: None)
+    with stage.db.transaction(origin="ui"):
+        stage.db.table("games").insert({"id": "undone"})
+    stack.undo()
+    end()
+
+
+@kind("a table that is renamed", "Database.table_rename")
+def _renamed_table(stage: Stage) -> None:
+    stage.db.table_create("before")
+    stage.db.table_rename("before", "after")
+    stage.db.table_drop("after")
+
+
 @kind("a handle that is closed", "Database.close")
 def _handle(stage: Stage) -> None:
     with reactdb.connect(stage.other, durability="soft") as db:
@@ -644,11 +672,11 @@ def _wait_for_no_subscription(stage: Stage) -> None:
 # Public methods that make nothing which has to end: they say something, write something down, or describe what is to be read.
 NO_MAKERS: dict[str, str] = {
     "ReadableDatabase": "path seq table_list token",
-    "Database": "compact hold is_closed set_retention stats subscriptions",
-    "Selection": "aggregate avg between concat_map count distinct filter group has_fields limit map max merge min order_by pluck "
-    "skip sum union with_fields without",
+    "Database": "compact hold is_closed seq_at set_retention stats subscriptions user_version",
+    "Selection": "aggregate avg between concat_map count distinct exists filter first group has_fields limit map max merge min "
+    "nth one order_by pluck sample skip sum union with_fields without",
     "PointSelection": "attachment run",
-    "Table": "index_list name primary_key",
+    "Table": "index_list insert_many name primary_key upsert",
     "Feed": "average avg coerce_to concat_map contains count default distinct explain filter fold for_each group has_fields "
     "is_list limit map max merge min nth order_by pluck reduce run sample skip stats sum to_future token "
     "with_fields without",
