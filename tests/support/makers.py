@@ -174,7 +174,8 @@ class Stage:
             (free,) = connection.execute("PRAGMA freelist_count").fetchone()
         return Usage(
             len(os.listdir("/proc/self/fd")),
-            threading.active_count(),
+            # Without a server's workers: their pool grows by chance, up to its bound.
+            sum(1 for thread in threading.enumerate() if not thread.name.startswith("reactdb-server_")),
             Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.get_objects()),
             sys.getallocatedblocks(),
             rows,
