@@ -1,4 +1,4 @@
-"""Async functions, which are refused wherever a result or a call is needed at once: nobody would await them.
+"""Async functions. They are refused wherever a result is needed at once, because nothing would await it.
 
 Rule of this file: it looks at a function and never calls it.
 """

@@ -5,11 +5,11 @@
     t.changes(include_inital=True)
                            InvalidOption: changes() has no option `include_inital`: the nearest is `include_initial`
 
-A word in a table below needs no code anywhere else. A word that becomes a name of its class is never looked up here,
-because Python asks `__getattr__` only for a missing name; its line can then be removed.
+To add a word, add a line to a table below. If a word becomes a real name of its class, remove its line: Python calls
+`__getattr__` only for missing names, so the line has no effect any more.
 
-Rule of this file: it is imported when a name or an option is wrong, and never before. It makes errors, and raises
-none.
+Rule of this file: it is imported when a name or an option is wrong, and never before. It makes errors, and does not
+raise them.
 """
 
 from __future__ import annotations
