@@ -24,6 +24,7 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any, NamedTuple, NoReturn, Self, cast
 
+from reactdb.async_functions import refuse_async
 from reactdb.errors import (
     INTERRUPTS,
     FeedOverflow,
@@ -356,6 +357,7 @@ class Live:
         for name, callback in listener._asdict().items():
             if callback is not None and not callable(callback):
                 raise InvalidOption(f"{name} is a callable or None, not {format_value(callback)}")
+            refuse_async(callback, "subscribe", "write a plain function that starts a task")
         key = object()
         with self._lock:
             is_over = self._is_over
