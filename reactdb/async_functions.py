@@ -45,5 +45,5 @@ def refuse_awaitable(value: Any, method: str) -> None:
             # Otherwise Python warns about it a second time.
             value.close()
         raise InvalidOption(
-            f"the function given to {method} returned something to await, which nobody would do: write a plain function"
+            f"the function given to {method} returned something to await, and nothing would await it: write a plain function"
         )

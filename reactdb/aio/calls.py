@@ -146,7 +146,7 @@ def find_loop() -> AbstractEventLoop:
         return get_running_loop()
     except RuntimeError:
         raise UsageError(
-            "calls of an AsyncDatabase are awaited in an event loop of asyncio (Trio's is none): elsewhere use reactdb.connect"
+            "an AsyncDatabase needs an event loop of asyncio, and Trio has another kind of loop: elsewhere use reactdb.connect"
         ) from None
 
 

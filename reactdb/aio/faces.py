@@ -86,7 +86,7 @@ class Face:
         other, work = self._other, self._work
         if name in self.elsewhere:
             raise AttributeError(
-                f"{name} is not awaited, and waits: call it in a thread, as in "
+                f"{name} exists only on the synchronous handle, and waits: call it in a thread, as in "
                 f"`await asyncio.to_thread(adb.sync.{name}, ...)`",
                 name=name,
                 obj=self,
