@@ -1,4 +1,4 @@
-"""The aggregates of `aggregate(...)`, and the fields that aggregates and groups are computed of.
+"""The aggregates of `aggregate(...)`, and the fields of aggregates and groups.
 
     from reactdb.aggregates import count, sum
 
@@ -71,7 +71,7 @@ def several(named: Mapping[str, Any]) -> Aggregates:
 
 
 def _read(name: str, value: Any) -> Aggregate:
-    """An aggregate of this module, or the expression that `r.sum("score")` is."""
+    """The aggregate of an argument: of a function of this module, or of an expression such as `r.sum("score")`."""
     if isinstance(value, Aggregate) and not isinstance(value, Aggregates):
         return value
     if isinstance(value, Expression):

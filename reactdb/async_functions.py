@@ -1,4 +1,4 @@
-"""Async functions, which are refused wherever a result or a call is needed at once: nobody would await them.
+"""Async functions. They are refused wherever a result is needed at once, because nothing would await it.
 
 Rule of this file: it looks at a function and never calls it.
 """
@@ -45,5 +45,5 @@ def refuse_awaitable(value: Any, method: str) -> None:
             # Otherwise Python warns about it a second time.
             value.close()
         raise InvalidOption(
-            f"the function given to {method} returned something to await, which nobody would do: write a plain function"
+            f"the function given to {method} returned something to await, and nothing would await it: write a plain function"
         )

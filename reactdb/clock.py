@@ -6,8 +6,8 @@
     SYSTEM                       the system's clock; its timers are one thread a process, which ends when nothing is due
 
 A clock has wall time, monotonic time and timers (`Clock`). A virtual one (`reactdb.testing.VirtualClock`) stands still until
-a test advances it. Generated keys, `r.now()`, the times of changes, squash intervals, retention by age, leases, backoff and
-the timeouts of cursors follow the clock of the database.
+a test advances it. Generated keys, `r.now()`, the times of changes, squash intervals, retention by age, expiry, leases,
+backoff and the timeouts of cursors follow the clock of the database.
 
 freezegun and similar libraries replace the functions of `time`. Wall time follows them, because their users want that.
 Monotonic time must not follow them, because a wait would never end: so the real function is kept in an object, where

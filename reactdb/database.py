@@ -105,11 +105,8 @@ def connect(
         allow_network: Open the file also on a network file system. Then make sure yourself that one machine at a time
             has it open.
         clock: A `reactdb.testing.VirtualClock` for tests; None: that of the file's other handles in this process, or the
-            system's. It gives the times of changes, `r.now()`, generated keys, squash intervals, ages, leases, and timeouts of
-            cursors. Waits for locks and disks stay real.
-        encode: A function that is called with each value that cannot be stored, in a document or a patch that is written
-            through this handle, or with a document that is no dict. Its result is stored. It is not called for other
-            values, nor for writes of a dialect. None: such values are refused.
+            system's. It gives the times of changes, `r.now()`, generated keys, squash intervals, ages, expiry, leases, and
+            timeouts of cursors. Waits for locks and disks stay real.
         encode: A function that is called with each value that cannot be stored, in a document or a patch that is written
             through this handle, or with a document that is no dict. Its result is stored. It is not called for other
             values, nor for writes of a dialect. None: such values are refused.
@@ -404,8 +401,8 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
         """Give a table another name, with its documents, indexes and history, in one commit.
 
         Feeds of the table continue. The new name is valid for the past too, in `log()`; `at(seq)` has the name of that
-        time. A durable consumer and a materialized view of the table name it in their selection, and so do programs:
-        they have to name the new one.
+        time. The selections of durable consumers, materialized views and programs have the old name: make them again with
+        the new name.
 
         Returns:
             `{"tables_renamed": 1}`.
@@ -413,7 +410,7 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
         Raises:
             TableNotFound: There is no table `old`.
             TableExists: There is a table `new`.
-            UsageError: `old` is kept equal to a selection by `materialize`, whose programs know it by its name.
+            UsageError: `old` is kept equal to a selection by `materialize`, and its programs find it by this name.
             InvalidName.
         """
         check_text("Table", old)
@@ -504,7 +501,7 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
             seq: A seq, or a moment: a datetime with a time zone, as for `seq_at`.
 
         Raises:
-            HistoryLost: Retention has removed what it takes.
+            HistoryLost: Retention has removed history that is needed for it.
             InvalidOption: Not a seq of this database (yet), or a datetime without a time zone.
         """
         if isinstance(seq, datetime):
@@ -522,7 +519,7 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
             moment: A datetime with a time zone. The log has milliseconds.
 
         Raises:
-            HistoryLost: It lies in the removed history.
+            HistoryLost: The moment is in the removed history.
             InvalidOption: The datetime has no time zone.
         """
         if not isinstance(moment, datetime) or moment.utcoffset() is None:
@@ -546,8 +543,8 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
 
     @property
     def user_version(self) -> int:
-        """A number of the program's own, 0 in a new file; `migrate` counts its steps in it. It can be set, from 0 to
-        2**31 - 1; inside a transaction it is a part of it."""
+        """A number for the program's own use, 0 in a new file; `migrate` counts its steps in it. It can be set, from 0 to
+        2**31 - 1; inside a transaction, the new number is a part of the commit."""
         with self._session.read_rows() as snapshot:
             return read_user_version(snapshot.connection)
 
@@ -798,14 +795,14 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
     ) -> dict[str, Any]:
         """Write a copy of the database to a new file while others write: the state of the last commit, whole or not at all.
 
-        Other threads and processes are not kept from writing. Inside a transaction the copy is without it. The copy has the
-        id of this database and can take its place; a token from a later moment is refused by it with HistoryDiverged.
+        Other threads and processes can write meanwhile. A transaction that is open is not in the copy. The copy has the id of
+        this database and can take its place; for a token from a later moment it raises HistoryDiverged.
 
         Args:
             path: The new file.
             progress: Called on this thread after each 4 MB, with the copied bytes and all bytes. An exception ends the
                 backup.
-            overwrite: Replace a file that is there.
+            overwrite: Replace an existing file.
 
         Returns:
             A dict: the absolute `path`, `seq` of the newest change in the copy, and its size in `bytes`.
@@ -838,7 +835,7 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
             limit: The greatest number of steps. Beyond it, the oldest is forgotten.
 
         Raises:
-            InvalidOption: There is no origin, so the commits of this program cannot be told from others.
+            InvalidOption: There is no origin, so the commits of this program cannot be distinguished from others.
         """
         # Imported here because most programs have none.
         from reactdb.undo_stack import UndoStack
@@ -858,8 +855,8 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
         """A new database in memory with the content of this one: documents, log, seqs, indexes, large values, settings and
         positions of consumers. A small database is copied in about a millisecond.
 
-        It is of one commit, and independent of this one: it has an id of its own, so a token of one is refused by the other. The
-        leases of consumers are free in it.
+        The copy is of one commit, and independent of this database: it has an id of its own, so each of the two refuses the
+        tokens of the other. In the copy, no worker has a lease of a consumer.
 
         Args:
             clock: As for `connect`; None: the clock of this database.
@@ -992,7 +989,7 @@ class PastDatabase(ReadableDatabase):
 
 
 def missing_member(database: ReadableDatabase, name: str) -> AttributeError:
-    """The error for a name that a database does not have: it may be that of a table."""
+    """The error for a name that a database does not have. If a table has this name, the error shows how to write it."""
     from reactdb.guessed_words import missing_name
 
     # A database in the middle of its creation, or a copy of one, has no session.

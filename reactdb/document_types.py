@@ -5,7 +5,8 @@
     todo_type.write(Todo(1, "milk"))                {"id": 1, "title": "milk", "done": False}
 
 msgspec converts Structs, dataclasses, attrs classes and TypedDicts. pydantic converts its own models and dataclasses.
-Both check the types of all values. A text is no number here, and no time: what is read back must be what was stored.
+Both check the types of all values and convert none: a text does not fit a number or a time, because a document must be read
+back as it was stored.
 
 Rule of this file: it knows documents and types, and no table, no session and no feed. A document that does not fit
 raises `TypeMisfit`; the caller knows the table and the key, and makes the public error.
@@ -513,7 +514,8 @@ _AS_THEY_ARE: Final = frozenset(
 
 
 def _plain(value: Any) -> Any:
-    """What pydantic gives back in Python's types, in the types of documents. Other values stay, for the codec to refuse."""
+    """A value of Python's types, as pydantic returns it, in the types of documents. Other values stay, and the codec refuses
+    them."""
     kind = type(value)
     if kind in _AS_THEY_ARE:
         return value
@@ -538,8 +540,8 @@ def merge_known(stored: Mapping[str, Any], known: Mapping[str, Any], new: Mappin
 
     Args:
         stored: The document.
-        known: What the type sees of it: written as it was read.
-        new: What is to be stored.
+        known: The part of it that the type knows: the document of its object.
+        new: The document to be stored.
     """
     merged = {name: value for name, value in stored.items() if name in new or name not in known}
     for name, value in new.items():

@@ -26,7 +26,7 @@
     │   ├── IncompatibleSchema    the file was migrated by a newer version of the program
     │   ├── SchemaMismatch        a document does not fit Spark's schema (also a ValueError)
     │   ├── SparkUnavailable      a package for Spark is not installed
-    │   ├── MissingExtra          a package for serving HTTP is not installed (also a ModuleNotFoundError)
+    │   ├── MissingExtra          a package of an extra, such as msgspec, is not installed (also a ModuleNotFoundError)
     │   └── QueryError            ReQL's logic error
     │       ├── MissingValue      ReQL's non-existence error: no such field, null where a value must be
     │       ├── NotExactlyOne     `one()` found no document, or several (also a LookupError)
@@ -258,8 +258,8 @@ class DuplicateKey(UsageError):
 class DuplicateIndexKey(DuplicateKey):
     """A value of a unique index would belong to several documents. Nothing was written.
 
-    A single write raises it at once. A transaction is checked at its end, because its end counts: two documents may swap
-    their values in it. `index_create(..., unique=True)` raises it where the documents have duplicates already.
+    A single write raises it at once. A transaction is checked at its end, so two documents may swap their values in it.
+    `index_create(..., unique=True)` raises it if the documents have duplicates already.
 
     Attributes:
         table, index: The names.

@@ -51,7 +51,7 @@ def put_expiry(transaction: WriteTransaction, table: TableInfo, settings: Expiry
 
     Raises:
         IndexExists: Another index has the name of the index for the ends.
-        UsageError: Nothing but `materialize` deletes documents of the table.
+        UsageError: The table is kept by `materialize`, and only it deletes documents of this table.
     """
     if native_expiry(table) == settings:
         return

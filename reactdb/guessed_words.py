@@ -5,11 +5,11 @@
     t.changes(include_inital=True)
                            InvalidOption: changes() has no option `include_inital`: the nearest is `include_initial`
 
-A word in a table below needs no code anywhere else. A word that becomes a name of its class is never looked up here,
-because Python asks `__getattr__` only for a missing name; its line can then be removed.
+To add a word, add a line to a table below. If a word becomes a real name of its class, remove its line: Python calls
+`__getattr__` only for missing names, so the line has no effect any more.
 
-Rule of this file: it is imported when a name or an option is wrong, and never before. It makes errors, and raises
-none.
+Rule of this file: it is imported when a name or an option is wrong, and never before. It makes errors, and does not
+raise them.
 """
 
 from __future__ import annotations
@@ -90,6 +90,8 @@ SELECTION: Final[Words] = {
     **several("drop drop_table", 'write db.table_drop("todos")'),
     **several("rename rename_table", 'write db.table_rename("todos", "tasks")'),
     **several("create_index ensure_index add_index", 'write index_create("score")'),
+    **several("create_unique_index", 'write index_create("email", unique=True)'),
+    **several("expire expire_after ttl set_ttl", 'write set_expiry(timedelta(hours=1), "at")'),
     **several("drop_index remove_index", 'write index_drop("score")'),
     **several("indexes list_indexes index_information get_indexes", "write index_list()"),
     **several(
@@ -106,8 +108,9 @@ SELECTION: Final[Words] = {
         "write explain() for the way a selection is read, and db.stats() for figures of the file",
     ),
     **several(
-        "agg aggregate annotate",
-        'write count(), sum("score"), avg("score"), min("score") or max("score"), also after group("team")',
+        "agg annotate",
+        'write count(), sum("score") or another aggregate, also after group("team"); several at once are '
+        'aggregate(n=r.count(), total=r.sum("score"))',
     ),
     **several("like ilike contains matches regex", 'write filter(row["name"].match("(?i)^a"))'),
     **several(
@@ -163,6 +166,9 @@ DATABASE: Final[Words] = {
     ),
     **several("snapshot as_of time_travel", "write at(seq): the database as of that change"),
     **several("vacuum", "write compact(keep, vacuum=True)"),
+    **several("undo redo", 'write stack = db.undo_stack(origin="ui"), then stack.undo() or stack.redo()'),
+    **several("dump export save_as backup_to", "write backup(path)"),
+    **several("migration migrations upgrade", "write migrate([first_step, second_step])"),
     **several("disconnect dispose shutdown quit", "write close(), or `with reactdb.connect(path) as db:`"),
     **several("connect open reconnect", "a database is open already; reactdb.connect(path) opens one"),
     **several("create_index", 'write db["todos"].index_create("score")'),
@@ -194,18 +200,15 @@ FEED: Final[Words] = {
 }
 
 EXPRESSION: Final[Words] = {
-    **several(
-        "is_in in_ isin one_of in_list any_of",
-        'write r.expr([1, 2, 3]).contains(row["field"]), or filter with | between conditions',
-    ),
-    **several("startswith starts_with", 'write match("^text")'),
-    **several("endswith ends_with", 'write match("text$")'),
+    **several("in_ isin one_of in_list any_of", "write is_in([1, 2, 3])"),
+    **several("starts_with", 'write startswith("text")'),
+    **several("ends_with", 'write endswith("text")'),
     **several(
         "like ilike regex regexp search matches icontains", 'write match("(?i)text"): a regular expression'
     ),
-    **several("upper to_upper toupper uppercase", "write upcase()"),
-    **several("lower to_lower tolower lowercase casefold", "write downcase()"),
-    **several("len length size", "write count() for a list, and match or split for a text"),
+    **several("to_upper toupper uppercase", "write upper()"),
+    **several("to_lower tolower lowercase casefold", "write lower()"),
+    **several("length size", "write len()"),
     **several("is_null isnull is_none isna", 'write ~row.has_fields("field")'),
     **several("exists is_not_null notnull not_null notna", 'write row.has_fields("field")'),
     **several("equals equal", "write eq(value), or =="),
@@ -217,7 +220,7 @@ EXPRESSION: Final[Words] = {
     **several("mean", "write avg()"),
     **several("get", 'write row["field"].default(value)'),
     **several("if_else when where iff case", "write branch(test, value, otherwise)"),
-    **several("abs absolute", 'write r.branch(row["field"] < 0, -1 * row["field"], row["field"])'),
+    **several("absolute", "write abs()"),
     **several("replace strip concat", "write a Python function: update(lambda document: {...})"),
     **several("cast astype", 'write coerce_to("number")'),
     **several("run", "an expression is computed for each document: filter(...).run(), map(...).run()"),
@@ -229,7 +232,14 @@ MODULE: Final[Words] = {
     **several("MongoClient pymongo", "write reactdb.mongodb(db)"),
     **several("TinyDB", "write reactdb.connect(path)"),
     **several("RethinkDB", "write reactdb.rethinkdb(db)"),
-    **several("Document Model Field Schema", "a document is a dict"),
+    **several(
+        "Document Model Field Schema",
+        "a document is a dict; for a type of your own, db.table(name, type=Todo)",
+    ),
+    **several(
+        "AsyncClient AsyncConnection AsyncMongoClient async_connect connect_async",
+        "write await reactdb.aconnect(path)",
+    ),
     **several("Query where F Q col field", 'write row["field"], with `from reactdb import row`'),
     **several(
         "filter find insert select execute",

@@ -5,9 +5,10 @@
     names.subscribe(lambda value: show(value))  called with each new result
 
 The function gets a read-only database, of one snapshot. What it reads is noted: keys, also absent ones, ranges of an
-index, whole tables. A commit, of any process, that concerns this makes it run again.
+index, whole tables. The function runs again
+after each commit, of any process, that concerns these reads.
 
-Rule of this file: what the function reads is known, or it raises. See `feeds.rerun` for when it runs.
+Rule of this file: every read of the function is noted, or raises. `feeds.rerun` decides when the function runs.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Observation(Live):
     """See the head of this file, and `Database.observe`. A context manager.
 
     With subscribers it lives as long as the database, like a subscription of a feed. Without subscribers, it is closed
-    when nobody refers to it.
+    when the program no longer refers to it.
 
     Thread safety: any method from any thread. One thread at a time runs the function and calls subscribers.
     """
@@ -117,17 +118,17 @@ class Observation(Live):
         on_completed: Callable[[], object] | None = None,
         on_state: Callable[[str], object] | None = None,
     ) -> Ending:
-        """Call back with each new result, after the commits that led to it; the present one is in `value`.
+        """Call back with each new result, after the commits that led to it. The present result is in `value`.
 
         Args:
             on_error: Called with each error of the function, which runs again after the next commit that concerns it, and
                 with the error that has stopped the observation. Without an `on_error`, errors are logged.
-            on_completed: Called once, when it or its database is closed; at once where it is.
-            on_state: Called with each new state; at once where it has stopped.
+            on_completed: Called once, when the observation or its database is closed; at once if it is closed already.
+            on_state: Called with each new state; at once if the observation has stopped.
 
         Returns:
-            An object that ends the subscription, by a call or by its `dispose()`. No callback runs after that has
-            returned: it waits for one that is running in another thread.
+            An object that ends the subscription, by a call or by its `dispose()`. After this call has returned, no callback
+            runs any more: the call waits for a callback that is running in another thread.
         """
         return self._add_listener(Listener(callback, None, on_error, on_completed, on_state))
 
@@ -138,8 +139,8 @@ class Observation(Live):
         return self._observe()
 
     def stats(self) -> dict[str, Any]:
-        """Figures: `runs`, how often the function ran; `seq`, the state that the value is of; `reads`, what the last run has
-        read, in words; and `hints`, where more commits lead to a run than need to."""
+        """Figures: `runs`, how often the function ran; `seq`, the newest change that the value includes; `reads`, the reads of
+        the last run, in words; and `hints`, about reads that cause more runs than necessary."""
         following = self._following
         running = None if following is None else following.subscription
         if not isinstance(running, Running):
@@ -157,8 +158,8 @@ class Observation(Live):
         }
 
     def close(self) -> None:
-        """Run the function no longer. `value` stays. No callback runs after this has returned: it waits for one that is running
-        in another thread. Inside a callback it returns at once."""
+        """Do not run the function again. `value` stays. No callback runs after this has returned: it waits for a callback that
+        is running in another thread. Inside a callback it returns at once."""
         super().close()
         self._wait_for_calls()
 
@@ -211,14 +212,14 @@ class Computation:
 
 
 class NoHints(HintLog):
-    """For reads whose hints would be reads too, and would count as the function's."""
+    """Makes no hints: looking for them reads from the file, and this would count as a read of the function."""
 
     def look(self, *arguments: Any, **options: Any) -> None:
         """Log nothing."""
 
 
 class ObservedSession(Session):
-    """A read-only session on one snapshot, for the time of one call and for the thread that makes it."""
+    """A read-only session on one snapshot, for one call of the function and for the thread of this call."""
 
     def __init__(self, present: Session, snapshot: Snapshot) -> None:
         super().__init__(present.engine, "hard")
@@ -239,7 +240,7 @@ class ObservedSession(Session):
             self._snapshot = None
 
     def close(self) -> None:
-        """Nothing to close: the session that this came from has the file."""
+        """Nothing to close: the session of the observation has the file."""
 
     def __del__(self) -> None:
         """Nothing to close."""

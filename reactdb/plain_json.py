@@ -11,7 +11,7 @@
     int beyond 2**53 - 1      "9007199254740993": JavaScript would read another number
     of a registered type      its text, such as "507f1f77bcf86cd799439011"
 
-JSON.parse reads every text. There is no way back: a text does not say whether it was a date.
+JSON.parse reads every text. `loads` cannot restore the values, because a text does not say whether it was a date.
 
 Rule of this file: it writes, and reads nothing.
 """

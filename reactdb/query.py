@@ -166,7 +166,7 @@ class Nth(Step):
 
 
 class Sample(Step):
-    """`count` elements by chance, each at most once, in a chance order; all of them where there are fewer."""
+    """`count` elements, chosen at random and in a random order, none of them twice; all elements if there are fewer."""
 
     __slots__ = ("count",)
     meaning = __slots__

@@ -314,7 +314,7 @@ class Selection(FeedSource[Document], Generic[Document, Result]):
         return self._then(Nth(check_place(place)))
 
     def sample(self, count: int) -> Selection[Document]:
-        """`count` documents by chance, each at most once, other ones at each run. All of them are read for that."""
+        """`count` documents, chosen at random at each run; none of them twice. All documents are read for that."""
         return self._then(Sample(check_count("SAMPLE", count)))
 
     def union(self, *others: Selection[Any, Any]) -> Selection[Any]:
@@ -1047,14 +1047,14 @@ class Table(Selection[Document]):
     # Expiry
 
     def set_expiry(self, expire_after: timedelta | None, field: str | None = None) -> None:
-        """Say when documents of the table are deleted from now on, whichever process has the file open. The file keeps it.
+        """Set when documents of the table are deleted from now on, by any process. The file keeps this setting.
 
         A document ends `expire_after` after the time in `field`. A process that has the file open to write deletes it
         within about a second. The deletion is an ordinary change, with the origin "expiry"; until then reads, counts and
         feeds show the document. A document without an aware datetime in the field never ends. `Database.stats` shows the
         expiry.
 
-        The ends are in an index with the name `expiry`, which is filled in one commit. To drop it is to end the expiry.
+        The ends are in an index with the name `expiry`, which is filled in one commit. Dropping the index ends the expiry.
 
         Args:
             expire_after: A timedelta from 0; None: documents do not expire.

@@ -2,7 +2,7 @@
 
 All of them are daemons, so a program may end in the middle of a call. A thread without work ends after a moment.
 
-Rule of this file: a call raises nothing. Whoever gives it knows what to do with an error.
+Rule of this file: a call raises nothing. The caller of `run` handles errors inside its call.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Threads:
         self._is_stopped = False
 
     def run(self, work: Work) -> bool:
-        """Call it soon, in a thread. False: it was stopped before, and makes no calls any more."""
+        """Call `work` soon, in a thread. False: the threads were stopped before, and make no calls any more."""
         with self._condition:
             if self._is_stopped:
                 return False
@@ -57,12 +57,12 @@ class Threads:
 
     @property
     def is_idle(self) -> bool:
-        """All calls that were given are done."""
+        """Whether all calls are done."""
         with self._condition:
             return not self._work and self._idle == self._count
 
     def withdraw(self, work: Work) -> bool:
-        """Do not call it. False: it was called already, or is being called."""
+        """Do not call `work`. False: it was called already, or is being called."""
         with self._condition:
             try:
                 self._work.remove(work)
@@ -71,7 +71,7 @@ class Threads:
         return True
 
     def stop(self) -> None:
-        """End, after all calls that were given before."""
+        """End the threads, after all earlier calls."""
         with self._condition:
             self._is_stopped = True
             self._condition.notify_all()

@@ -1,7 +1,8 @@
 """Type variables for type checkers: `Table[Todo]`, `Selection[Todo]`, `Feed[ChangeEvent[Todo]]`.
 
-A type checker takes `TypeVar` with defaults from typing_extensions, which it knows without an installed package. The program
-itself does without: `typing` has no defaults before Python 3.13, and would refuse `Selection[Todo]` for its second variable.
+A type checker takes `TypeVar` with defaults from typing_extensions, which it knows without an installed package. At
+run time there are no defaults: `typing` has none before Python 3.13, and would refuse `Selection[Todo]` because of its second
+variable.
 """
 
 from __future__ import annotations

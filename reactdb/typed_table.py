@@ -414,7 +414,8 @@ class Typed(Selection):
 
 
 class TypedWatcher:
-    """Follows queries of a table with a type, for live results: documents are objects. Misfits are passed over, and logged."""
+    """Follows queries of a typed table, for live results: documents are objects. Documents that do not fit are left out and
+    logged."""
 
     def __init__(self, session: Session, reader: ObjectReader) -> None:
         self._session = session

@@ -10,11 +10,11 @@
 
 A step is a commit of the origin, or the commits inside of one `group`. For each document that it changed, a step knows two
 versions by their seqs: the one before and the one after. An undo writes the versions before in one ordinary commit. It is
-allowed for a document only while its newest version is the one after the step, so the write of another origin is never
-taken back. The commit of an undo makes a new version with the content of an earlier one; `_restored` knows which.
+allowed for a document only while its newest version is the version after the step, so the write of another origin is
+never taken back. The commit of an undo makes a new version with the content of an earlier one; `_restored` knows which.
 
-The log is the truth. The stack reads new commits from it when it is asked something, and knows from it whether the commit
-of an undo is stored. Nothing of a stack is in the file, so a new process begins with an empty one.
+The stack trusts only the log. Each call on the stack first reads the new commits from the log, and so learns whether the
+commit of an undo is stored. A stack is not stored in the file, so a new process begins with an empty stack.
 
 Rule of this file: `_lock` is never held while the write lock is awaited. A thread may take it inside the write lock.
 """
@@ -60,7 +60,7 @@ class Versions(NamedTuple):
 
 
 class UndoStep:
-    """What one undo takes back.
+    """The changes that one undo takes back.
 
     Attributes:
         label: The label of the group; None for a commit outside of groups.
@@ -108,7 +108,7 @@ EXACT: Final = ExactBytes()
 
 
 class StackListener:
-    """A subscriber of a stack. It is called where the state is another one than it knows."""
+    """A subscriber of a stack. It is called when the state differs from the state of its last call."""
 
     def __init__(self, stack: UndoStack, callback: Callable[[UndoStack], object]) -> None:
         self._stack = stack
@@ -117,7 +117,7 @@ class StackListener:
         self._is_ended = False
 
     def look(self, _: object = None) -> None:
-        """Call it, if there is something new."""
+        """Call the subscriber, if the state has changed."""
         state = self._stack.state()
         if self._is_ended or state == self._shown:
             return
@@ -200,7 +200,7 @@ class UndoStack:
 
     @property
     def error(self) -> HistoryLost | None:
-        """Why steps were forgotten: their history was removed. None since the next step."""
+        """The HistoryLost error, if steps were forgotten because their history was removed. None again after the next step."""
         self.state()
         return self._lost
 
@@ -243,7 +243,7 @@ class UndoStack:
         return end
 
     def _notify(self) -> None:
-        """Let the subscribers look where no commit does."""
+        """Let the subscribers look at the state after a change without a commit."""
         with self._lock:
             listeners = list(self._listeners)
         for listener in listeners:

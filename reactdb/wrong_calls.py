@@ -1,7 +1,7 @@
-"""Wrong calls: the public methods of a class, with a sentence of ours where the arguments do not fit.
+"""Wrong calls: better errors for arguments that do not fit a public method.
 
-Python's TypeError names the wrong option and stops. Ours names the right one: see `guessed_words`. A method keeps its
-signature, for type checkers and for `help`, because the options of a wrong call are never its parameters.
+Python's TypeError names only the wrong option. These errors name the right option, too: see `guessed_words`. Each method
+keeps its signature, for type checkers and for `help`.
 
 Rule of this file: a call that fits costs one more call of Python, a tenth of a microsecond. So methods that are quicker
 than ten microseconds stay as they are (`DIRECT`).
@@ -59,7 +59,7 @@ def explain(
 
 
 def explain_wrong_calls(*classes: type) -> None:
-    """Do so for the public methods that these classes define."""
+    """Explain wrong calls of the public methods that these classes define."""
     for one in classes:
         for name, value in list(vars(one).items()):
             if isinstance(value, FunctionType) and not name.startswith("_") and name not in DIRECT:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Callers(Protocol):
-    """Makes calls: `Threads`, or whatever is used like them."""
+    """The interface of `Threads`, and of objects that are used in their place."""
 
     def run(self, work: Callable[[], object]) -> bool: ...
 
@@ -92,11 +92,11 @@ class ThreadCall(Generic[T]):
 
         Args:
             is_left_alone: A cancelled task does not wait for the end of a call that has begun. The caller cleans up.
-            is_certain: The call is made also where the task is cancelled before it has begun.
+            is_certain: The call is made even if the task is cancelled before it has begun.
 
         Raises:
             CancelledError: The task was cancelled; the call was never made, or is done.
-            ThreadsStopped: They make no calls any more.
+            ThreadsStopped: The threads make no calls any more.
             BaseException: The error of the call.
         """
         if not self._threads.run(self):
@@ -127,7 +127,7 @@ class ThreadCall(Generic[T]):
                 await self._waiting
 
     async def _wait_cancelled(self) -> None:
-        """Wait, whatever comes. A further cancellation changes nothing: the task ends with the first."""
+        """Wait to the end of the call. A further cancellation changes nothing: the task ends with the first."""
         with shield():
             while not self._is_done:
                 try:
@@ -146,7 +146,7 @@ def find_loop() -> AbstractEventLoop:
         return get_running_loop()
     except RuntimeError:
         raise UsageError(
-            "calls of an AsyncDatabase are awaited in an event loop of asyncio (Trio's is none): elsewhere use reactdb.connect"
+            "an AsyncDatabase needs an event loop of asyncio, and Trio has another kind of loop: elsewhere use reactdb.connect"
         ) from None
 
 

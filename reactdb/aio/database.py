@@ -5,7 +5,7 @@
         async with adb.transaction():
             await games.insert({"id": 1})
 
-Rule of this file: it says when calls are made and when a transaction begins and ends. What they do is `Database`'s.
+Rule of this file: it decides when calls are made and when a transaction begins and ends. `Database` does the work.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class AsyncReadable(Face):
     __slots__ = ()
 
     _other: ReadableDatabase
-    elsewhere = frozenset({"blobs", "consumer", "live", "materialize", "observe", "undo_stack"})
+    elsewhere = frozenset({"blobs", "consumer", "materialize", "observe", "undo_stack"})
 
     def __init__(self, database: ReadableDatabase, work: Work | None = None) -> None:
         super().__init__(database, work or Work(session_of(database)))
@@ -110,7 +110,7 @@ class AsyncReadable(Face):
         return AsyncReadable(result) if isinstance(result, ReadableDatabase) else result
 
     def table(self, name: str, **options: Any) -> AsyncSelection:
-        """The table of this name. That it exists is looked at when it is used. Options as for `Database.table`."""
+        """The table of this name. Its existence is checked when it is used. Options as for `Database.table`."""
         return AsyncSelection(self._other.table(name, **options), self._work)
 
     def __getitem__(self, name: str) -> AsyncSelection:
@@ -138,8 +138,8 @@ class AsyncReadable(Face):
 class AsyncDatabase(AsyncReadable):
     """An open database for programs of asyncio. See `aconnect`.
 
-    It has the methods of `Database`. Those that read or write are awaited, `seq` and `token` too (`await adb.seq`); `table`
-    and `changes` are not. A call never keeps the event loop waiting: it runs in a thread, but for a small read in memory.
+    It has the methods of `Database`. Methods that read or write are awaited, and so are `seq` and `token` (`await adb.seq`);
+    `table` and `changes` are not. A call never stops the event loop: it runs in a thread, except for a small read in memory.
 
     A cancelled call was never made, or it is done; then the task gets its CancelledError.
 
@@ -152,11 +152,12 @@ class AsyncDatabase(AsyncReadable):
 
     @property
     def sync(self) -> Database:
-        """The synchronous handle, for code in other threads, and for what only it has. Its calls keep the event loop waiting."""
+        """The synchronous handle, for code in other threads, and for the names that only it has, such as `consumer`. Its calls
+        stop the event loop: make them in a thread."""
         return self._other
 
     async def close(self) -> None:
-        """Close this handle, as `Database.close`; also where the task is cancelled meanwhile."""
+        """Close this handle, as `Database.close`, even if the task is cancelled meanwhile."""
         await ThreadCall(self._other.close, READERS).outcome(is_certain=True)
 
     async def __aenter__(self) -> AsyncDatabase:
@@ -175,7 +176,7 @@ class AsyncDatabase(AsyncReadable):
         """A feed of every table, for `async for`: see `Database.changes`.
 
         Raises:
-            UsageError: It is the object of a transaction. Feeds have the commits only.
+            UsageError: This is the object of a transaction. Feeds deliver commits only.
         """
         return self._work.open_feed(self._other, options)
 
@@ -186,8 +187,8 @@ class AsyncDatabase(AsyncReadable):
         error that leaves the block, also a CancelledError, rolls them back before it leaves.
 
         The transaction belongs to the task that began it, and includes all calls of this task on any AsyncDatabase of the file.
-        Other tasks read the last commit; their writes and transactions wait for its end, without keeping the loop waiting. Other
-        tasks are inside only through the yielded object. Calls of several tasks inside are made one after the other.
+        Other tasks read the last commit; their writes and transactions wait for its end, and the loop goes on meanwhile. Other
+        tasks take part only through the yielded object. Calls of several tasks inside are made one after the other.
 
         Args:
             durability, origin: As for `Database.transaction`.
@@ -198,8 +199,8 @@ class AsyncDatabase(AsyncReadable):
 
         Raises:
             DatabaseBusy: It could not begin within `busy_timeout`.
-            TransactionOwned: It begins inside of another one, where another task has an inner block open.
-            TransactionEnded: It is begun through the object of a transaction that has ended.
+            TransactionOwned: It begins inside another transaction, in which another task has an inner block open.
+            TransactionEnded: It begins through the object of a transaction that has ended.
         """
         return AsyncTransaction(
             self._other, self._work, {"durability": durability, "origin": origin, "exclusive": exclusive}
@@ -341,7 +342,7 @@ class AsyncTransaction:
         self._open = self._block.__enter__()
 
     def _leave(self, *, is_done: bool) -> None:
-        """End the block: commit, or roll back. Without a block, because it could not begin, only the turn is given on."""
+        """End the block: commit, or roll back. If the block could not begin, only give the turn to the next transaction."""
         thread = self._thread
         assert thread is not None
         try:

@@ -1,10 +1,10 @@
 """Face: an object whose calls are awaited, over an object of the synchronous library.
 
-It has the names of the other object. A name in one of the tables below acts: it reads or writes, and is awaited. Every other
-method only makes something, such as another selection, and is called at once. A new method of `Database` or `Selection` that
-acts needs its name in a table, and nothing else.
+A face has the names of the other object. A method in one of the tables below reads or writes, and is awaited. Every other
+method only makes something, such as another selection, and is called at once. If a new method of `Database` or `Selection`
+reads or writes, add its name to a table; nothing else is needed.
 
-Rule of this file: arguments are passed on, and checked by the synchronous method.
+Rule of this file: arguments are passed on, and the synchronous method checks them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Face:
 
     __slots__ = ("_other", "_work")
 
-    # The names that are only on the synchronous object, because what they return waits in its own calls.
+    # The names that only the synchronous object has, because the methods of their results wait.
     elsewhere: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, other: Any, work: Work) -> None:
@@ -86,7 +86,7 @@ class Face:
         other, work = self._other, self._work
         if name in self.elsewhere:
             raise AttributeError(
-                f"{name} is not awaited, and waits: call it in a thread, as in "
+                f"{name} exists only on the synchronous handle, and waits: call it in a thread, as in "
                 f"`await asyncio.to_thread(adb.sync.{name}, ...)`",
                 name=name,
                 obj=self,

@@ -5,7 +5,7 @@
     async for game in games.filter(row["score"] > 10): ...
     async for change in games.changes(): ...
 
-Rule of this file: it says what a selection is to Python. Its methods come from `faces`.
+Rule of this file: it has the special methods of Python, such as `async for`. All other methods come from `faces`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DOCUMENTS_WITHOUT_PAUSE = 1_000
 
 
 class AsyncSelection(Face):
-    """A selection of an AsyncDatabase. It has the methods of `Selection` and `Table`; those that read or write, such as `run`,
+    """A selection of an AsyncDatabase. It has the methods of `Selection` and `Table`. Methods that read or write, such as `run`,
     `insert`, `update` and `explain`, are awaited, and the others return selections of this kind.
     """
 
@@ -37,7 +37,7 @@ class AsyncSelection(Face):
         """A feed, for `async for`: see `Selection.changes`.
 
         Raises:
-            UsageError: The selection belongs to a transaction. Feeds have the commits only.
+            UsageError: The selection belongs to a transaction. Feeds deliver commits only.
         """
         return self._work.open_feed(self._other, options)
 

@@ -1,4 +1,4 @@
-"""Turns: who may begin a transaction next, over all event loops of the process. There is one for each open file.
+"""Turns: the order in which tasks begin transactions, over all event loops of the process. Each open file has one.
 
 A transaction of asyncio has a thread of its own. Tasks that wait for its end wait here, without a thread, first come, first
 served: further transactions, and single writes. So a thousand waiting tasks cost no thread, they are cancelled at once, and
@@ -40,7 +40,7 @@ class WaitingTask:
         self.is_granted = False
 
     def end(self) -> None:
-        """In its loop: its turn has come, or it has waited too long."""
+        """Wake the task, in its loop: its turn has come, or it has waited too long."""
         if not self.future.done():
             self.future.set_result(None)
 
@@ -71,7 +71,7 @@ class Turns:
         return None if task is None else self.members.get(task)
 
     def enter(self, transaction: TransactionThread) -> Callable[[], None]:
-        """The running task is inside of the transaction from now on. Returns: a function that takes it out; any task calls it."""
+        """Make the running task a member of the transaction. Returns: a function that ends this; any task may call it."""
         task = current_task()
         assert task is not None
         with self._lock:
@@ -115,7 +115,7 @@ class Turns:
             raise self._busy(operation, timeout_s)
 
     def release(self, transaction: TransactionThread | None) -> None:
-        """The transaction has ended: those behind it have their turn, up to the next transaction."""
+        """The transaction has ended: the waiting writes have their turn, up to the next transaction."""
         with self._lock:
             if transaction is None or self._holder is not transaction:
                 return
@@ -174,7 +174,7 @@ def turns_of(engine: Engine) -> Turns:
 
 @fork.call_in_child
 def _forget() -> None:
-    """A thread that did not come along may hold the lock; the tasks are the parent's."""
+    """In a child of fork(): a thread of the parent may hold the lock, and the tasks belong to the parent."""
     global _making
     _making = threading.Lock()
     _turns.clear()

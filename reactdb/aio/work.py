@@ -2,15 +2,15 @@
 
     a task inside of a transaction    in the thread of the transaction, one call after the other
     another write                     in a thread for writes, when no transaction of asyncio is open
-    another read                      in a thread for reads; in memory, a small one at once, because to change the thread takes
-                                      longer (100 µs)
+    another read                      in a thread for reads; in memory, a small read at once, because switching to a thread
+                                      takes longer (100 µs)
 
 Reads and writes have threads of their own, because a write may wait for other writers.
 
-In memory, a transaction is in the thread of its loop: SQLite lets no other thread read there while a transaction writes, so a
-task that reads, or opens a feed, would have to wait for it.
+In memory, a transaction runs in the thread of its loop: SQLite lets no other thread read such a database while a transaction
+writes, so a task that reads, or opens a feed, would have to wait for the transaction.
 
-Rule of this file: calls are functions without arguments. What they do is not known here.
+Rule of this file: calls are functions without arguments. This file does not know what they do.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TransactionThread:
     Attributes:
         owner: The task that began it, in words.
         place: (file, line) of its `async with`; None where it is not known.
-        is_over: It has ended. Whatever is called through its object is refused.
+        is_over: It has ended. Every call through its object is refused.
     """
 
     __slots__ = ("_inner", "_threads", "is_over", "owner", "place")
@@ -100,7 +100,7 @@ class TransactionThread:
         """
         Raises:
             TransactionEnded.
-            TransactionOwned: Another task is in an inner block, which would take this call back with it, where it fails.
+            TransactionOwned: Another task is in an inner block. If this block fails, it would roll back this call, too.
         """
         if self.is_over:
             raise TransactionEnded(operation, self.place)
@@ -115,7 +115,7 @@ class TransactionThread:
             raise TransactionEnded(operation, self.place) from None
 
     def _run(self, function: Callable[[], T], operation: str) -> T:
-        """In the thread: the end of the transaction may have come first."""
+        """Make the call, in the thread, unless the transaction has ended first."""
         if self.is_over:
             raise TransactionEnded(operation, self.place)
         return function()
@@ -130,11 +130,11 @@ class TransactionThread:
             self._inner.pop()
 
     def post(self, function: Callable[[], object]) -> None:
-        """Have it called behind all that was given before, and wait for nothing. It raises nothing."""
+        """Have a function called after all earlier calls, and do not wait for it. The function raises nothing."""
         self._threads.run(partial(_ignore_errors, function))
 
     async def finish(self, function: Callable[[], None], *, is_certain: bool = False) -> None:
-        """Have a block left, and wait for its end. `is_certain`: also where the task is cancelled before it has begun to end.
+        """Have a block left, and wait for its end. `is_certain`: even if the task is cancelled before the end has begun.
 
         Raises:
             TransactionEnded.
@@ -145,7 +145,7 @@ class TransactionThread:
             raise TransactionEnded("the end of the block", self.place) from None
 
     def stop(self) -> None:
-        """End the thread, after all that was given before."""
+        """End the thread, after all earlier calls."""
         self._threads.stop()
 
 
@@ -169,7 +169,7 @@ class Work:
         return self.turns.find_transaction()
 
     async def read(self, function: Callable[[], T], query: Query | None = None) -> T:
-        """Make a call that reads. `query`: what it reads, where a small read may be made at once."""
+        """Make a call that reads. `query`: its query, if it may be made at once when it is small."""
         transaction = self.find_transaction()
         if transaction is not None:
             return await transaction.call(function, "read")
@@ -219,7 +219,7 @@ class Work:
         return thread
 
     def open_feed(self, source: FeedSource, options: dict[str, Any]) -> Feed:
-        """A feed of the source, with these options. It looks at the names of tables and indexes; no document is read."""
+        """A feed of the source, with these options. This reads the names of tables and indexes, and no documents."""
         return source.changes(**options)
 
     async def write(self, function: Callable[[], T], operation: str) -> T:

@@ -1,7 +1,7 @@
 """Computed values: the expressions in documents that are inserted, such as `{"at": r.now()}`, computed.
 
-Rule of this file: an expression is replaced by its value, and everything else stays the caller's own object, so that
-its encoding says what is wrong with it.
+Rule of this file: an expression is replaced by its value. Everything else stays the caller's own object, so that the codec
+can say what is wrong with it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Background: long reads of feeds in threads, so that an event loop or a window goes on meanwhile.
 
 A feed that begins may read a whole table: the first ten of 300,000 documents in an order, or their count. `async for`,
-`feed.reader()` and `subscribe` with the scheduler of a loop or a window leave that to a thread. A small read does not: to
-change the thread costs about 100 µs, so whatever reads little is read at once (`reads_little`).
+`feed.reader()` and `subscribe` with the scheduler of a loop or a window leave such a read to a thread. A small read is made
+at once (`reads_little`), because switching to a thread costs about 100 µs.
 
 There are at most `MOST_THREADS` such threads in a process, and further reads wait for them. Each thread that computes may keep
 Python's lock for 5 ms before a loop has its turn again, so with many of them a loop would stand still.
 
-Rule of this file: the work knows its feed. Here it is a callable that raises nothing.
+Rule of this file: work is a callable that raises nothing. This file does not know its feed.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ AFTER_CONCAT_MAP = "Cannot call `changes` after `concat_map`."
 SLICE_OF_UNION = "Cannot call `changes` on a slice of a union."
 NOT_DETERMINISTIC = "Cannot call `changes` after a non-deterministic function."
 OF_NTH = "Cannot call `changes` on the element at a place: watch order_by(...).skip(place).limit(1), whose list has it."
-OF_SAMPLE = "Cannot call `changes` on a sample, which chance chooses anew at each read."
+OF_SAMPLE = "Cannot call `changes` on a sample, because each read chooses other documents."
 NOT_A_SEQUENCE = "Expected type SEQUENCE but found SINGLE_SELECTION."
 
 

@@ -190,8 +190,8 @@ class BaseConsumer:
         """Subscribe to everything in the flow in a thread of `background`, and do all longer reads of the feed there.
 
         The position is fixed before this returns: initial values are read later, and hold every commit until then;
-        without them, the feed begins with the first commit after this call. Until it has begun there is nothing to
-        take; then it is woken, also where it has failed (see `error`).
+        without them, the feed begins with the first commit after this call. Until the feed has begun there is nothing
+        to take; then the consumer is woken, also if the beginning has failed (see `error`).
         """
         for hub in flow.hubs():
             hub.check_place()
@@ -234,8 +234,8 @@ class BaseConsumer:
         self._begin_together()
 
     def _read_ahead(self) -> bool:
-        """Where the next event has to be read from the file, let a thread read it. True: so there is nothing to take
-        yet."""
+        """If the next event has to be read from the file, let a thread read it. Returns True then: there is nothing to
+        take yet."""
         if self._has_read_ahead:
             # Whatever it has read, it is to be taken now.
             self._has_read_ahead = False

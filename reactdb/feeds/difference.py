@@ -1,4 +1,4 @@
-"""Difference: the edits that turn one list of documents into another, for a list that has read its answer anew.
+"""Difference: the edits that turn one list of documents into another, for a list that has read its result again.
 
 Elements are matched by identity: the primary key of a document, or the value itself where it has none. An element that
 is in both lists and in the same order stays; so as few as possible move. Removals come first, from the end on, and then

@@ -1,13 +1,13 @@
 """Live: the common part of a live list and a live value: it follows a selection, has a state, and notifies subscribers.
 
-    loading    the answer is being read; it has none yet, or still the one from before
+    loading    the result is being read; until then the content is empty, or that of the selection before
     live       it follows its selection
     failed     it has stopped, and `error` says why
     closed     it, or its database, was closed
 
-The last two are final. Whatever happens to it (the events of a commit, another selection, the end) is put into a line,
-and one thread at a time takes things out of the line and calls subscribers. That thread holds no lock which another
-thread could wait for. A subscription that was given up has no effect any more: each message names its `FollowedSource`.
+The last two are final. All messages (the events of a commit, another selection, the end) are put into a queue, and one
+thread at a time takes messages out of the queue and calls subscribers. That thread holds no lock that another thread could
+wait for. A subscription that has ended has no effect any more: each message names its `FollowedSource`.
 
 Rule of this file: it knows when something happens. The effect is in `livelist` and `livevalue`.
 """
@@ -76,7 +76,7 @@ class Ending(DisposableBase):
 
 
 class FollowedSource:
-    """What a live object follows for a time: a feed or a computation, from one reading of the answer on.
+    """What a live object follows for a time: a feed or a computation, from one reading of the result on.
 
     Attributes:
         initial: The initial values, until all of them are there; None from then on.
@@ -143,7 +143,7 @@ class Live:
     # Following a source
 
     def _follow(self, source: Feed | Rerun) -> None:
-        """Give up what it follows, and follow this."""
+        """End the present subscription, and follow this source."""
         # A scheduler that cannot be used is refused here, and not in a thread.
         self._thread_of(source)
         before = self._following
@@ -162,7 +162,7 @@ class Live:
             ).start()
 
     def _open(self, following: FollowedSource) -> None:
-        """Subscribe. What was read is put into the line."""
+        """Subscribe. The initial values are put into the queue."""
         take = partial(_pass_on, weakref.ref(self), following)
         source = following.source
         if isinstance(source, Rerun):
@@ -180,8 +180,8 @@ class Live:
         return make_thread_safe(self._scheduler or own)
 
     def _put(self, message: Callable[[], None]) -> None:
-        """Put something into the line, and take it in, unless another thread is taking things in or an earlier call of this
-        one."""
+        """Put a message into the queue, and apply it, unless another thread, or an earlier call of this thread, is applying
+        messages."""
         self._line.append(message)
         line, taking = self._line, self._taking
         while line:
@@ -205,7 +205,7 @@ class Live:
         """A subscriber has left."""
 
     def _take(self, following: FollowedSource, kind: str, value: Any) -> None:
-        """Something comes from a source: "events", "answer", "error", "completed". In the line."""
+        """Apply a message of a source: "events", "answer", "error" or "completed". Called for the queue."""
         if following is not self._following or self._is_over:
             return
         if kind == "events":
@@ -234,7 +234,7 @@ class Live:
             self._end(FAILED, error)
 
     def _apply(self, events: list[Event]) -> None:
-        """Take in what a feed has delivered: a state, initial values, or the events of a commit."""
+        """Apply what a feed has delivered: a state, initial values, or the events of a commit."""
         following, first = self._following, events[0]
         assert following is not None
         if "error" in first:
@@ -263,7 +263,7 @@ class Live:
         raise NotImplementedError
 
     def _is_own(self, origin: str | None) -> bool:
-        """Whether a commit is not to be told."""
+        """Whether subscribers are not called for the commits of this writer."""
         return origin is not None and origin == self._skip_origin
 
     # -----------------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class Live:
         return self._state in (FAILED, CLOSED)
 
     def _set_state(self, state: str) -> None:
-        """In the line."""
+        """Set the state, and notify subscribers. Called for the queue."""
         with self._lock:
             if self._is_over or self._state == state:
                 return
@@ -309,7 +309,7 @@ class Live:
             self._call(listener.on_error, self._error)
 
     def _take_trouble(self, error: Exception) -> None:
-        """A computation has failed, and would be tried again. A selection that cannot be computed has ended, as with a feed."""
+        """A computation has failed. It could be tried again, but a live selection ends then, as a feed does."""
         if self._following is not None:
             self._following.end()
         self._end(FAILED, error)
@@ -331,8 +331,8 @@ class Live:
 
     @property
     def state(self) -> str:
-        """`"loading"`: the answer is being read. `"live"`: it follows its selection. `"failed"`: it has stopped, and `error`
-        says why. `"closed"`: it, or its database, was closed. Stopped, it keeps what it had last."""
+        """`"loading"`: the result is being read. `"live"`: it follows its selection. `"failed"`: it has stopped, and `error`
+        says why. `"closed"`: it, or its database, was closed. After it has stopped, its content stays."""
         return FAILED if self._is_in_child else self._state
 
     @property
@@ -341,8 +341,8 @@ class Live:
 
     @property
     def error(self) -> Exception | None:
-        """Why it has stopped, such as FeedAborted where its table was dropped; None while it follows its selection, and after
-        `close`. In a child of fork() it is ForkedDatabase: it changes in the parent only."""
+        """Why it has stopped, such as FeedAborted if its table was dropped; None while it follows its selection, and after
+        `close`. In a child of fork() the error is ForkedDatabase, because the object changes in the parent only."""
         if self._is_in_child:
             return ForkedDatabase(
                 f"this {type(self).__name__} was made before fork(), and changes in the parent only; make another one in the "
@@ -385,7 +385,7 @@ class Live:
         )
 
     def close(self) -> None:
-        """Follow no longer. What it had last stays. Subscribers are called with `on_completed`. A second call does nothing."""
+        """Stop following. The content stays. `on_completed` of each subscriber is called. A second call does nothing."""
         following = self._following
         if following is not None:
             following.end()
@@ -425,7 +425,7 @@ def _open_later(reference: weakref.ref[Live], following: FollowedSource) -> None
 
 
 def schedule(scheduler: Any, work: Callable[[], object]) -> None:
-    """Call something where a scheduler says; None: here."""
+    """Call a function in the thread of a scheduler; None: at once, in this thread."""
     if scheduler is None:
         work()
     else:
@@ -487,7 +487,7 @@ class Polled:
             self._reader.on_ready = partial(schedule, self._scheduler, self._deliver)
 
     def _deliver(self) -> None:
-        """There is something to poll, and it is polled until nothing is left: only then another thread is told."""
+        """Poll until nothing is left. Until then, no other thread is asked to poll."""
         reader = self._reader
         while True:
             try:

@@ -51,8 +51,8 @@ Documents = TypeVar("Documents", covariant=True)
 
 
 class Watcher(Protocol):
-    """What makes the feed of a query, or asks it again and again: a session, or for a table with a type, what makes objects
-    of the documents."""
+    """Makes the feed of a query, or computes the query again and again: a session, or the watcher of a typed table, which
+    makes objects of the documents."""
 
     def watch(self, query: Query, options: Mapping[str, Any]) -> Feed: ...
 
@@ -60,7 +60,7 @@ class Watcher(Protocol):
 
 
 class Watchable(Protocol[Documents]):
-    """A selection, as far as it matters here."""
+    """The parts of a selection that a live list uses."""
 
     @property
     def _query(self) -> Query: ...
@@ -72,7 +72,7 @@ class Watchable(Protocol[Documents]):
 
 
 def parts_of(selection: Watchable[Any]) -> tuple[Query, Watcher]:
-    """The query of a selection, and what watches it."""
+    """The query of a selection, and its watcher."""
     return selection._query, selection._watcher
 
 
@@ -85,8 +85,8 @@ class Edits(list[Event]):
 
     @property
     def origin(self) -> str | None:
-        """The name of the commit's writer. None: it gave none, or the edits are the difference between two answers (another
-        selection, a feed with `squash`), with several writers or none."""
+        """The name of the commit's writer. None: the writer gave no name, or the edits are the difference between two results
+        (another selection, a feed with `squash`), with several writers or none."""
         origins = {event.get("origin") for event in self}
         return origins.pop() if len(origins) == 1 else None
 
@@ -107,7 +107,7 @@ def apply(edit: Event, documents: list[Document]) -> None:
 
 
 def is_single(query: Query) -> bool:
-    """Whether the answer is one value: a document by its key, a count, another aggregate without groups."""
+    """Whether the result is one value: a document by its key, a count, another aggregate without groups."""
     if query.is_point or (query.is_nth and not query.is_grouped):
         return True
     return isinstance(query.steps[-1] if query.steps else None, Aggregate) and not any(
@@ -135,7 +135,7 @@ class LiveList(Live, Sequence[Document]):
     """A read-only sequence of documents, kept current. Documents are shared and refuse to be changed.
 
     With subscribers it lives as long as the database, like a subscription of a feed. Without subscribers, it is closed
-    when nobody refers to it.
+    when the program no longer refers to it.
 
     Thread safety: may be read from any thread; each read sees the list between two commits. Several reads that must see
     the same list take a copy first: `list(board)`.
@@ -156,10 +156,10 @@ class LiveList(Live, Sequence[Document]):
         Args:
             selection: In the order of keys where it has none.
             scheduler: Where the list changes and its subscribers are called; None: the database's, or the committing thread.
-            skip_origin: The list takes in the commits of this writer, and subscribers are not called for them, because
-                the program has made these edits to its own model already.
-            wait: False: return at once in the state "loading". The answer is read in a thread, and then put in where
-                `scheduler` says. True: read it before this returns (with a scheduler: begin to).
+            skip_origin: The list shows the commits of the writer with this origin, but subscribers are not called for them,
+                because the program has made these edits to its own model already.
+            wait: False: return at once in the state "loading". A thread reads the result, and it appears in the list where
+                `scheduler` says. True: read the result before this returns (with a scheduler: begin to).
 
         Raises:
             TableNotFound, IndexNotFound: At once, also without `wait`.

@@ -28,7 +28,7 @@ class LiveValue(Live, Generic[Value]):
     """See the head of this file, and `Selection.live`. A document is shared and refuses to be changed.
 
     With subscribers it lives as long as the database, like a subscription of a feed. Without subscribers, it is closed
-    when nobody refers to it.
+    when the program no longer refers to it.
 
     Thread safety: any method from any thread.
     """
@@ -57,8 +57,8 @@ class LiveValue(Live, Generic[Value]):
 
     @property
     def value(self) -> Value:
-        """The value as of the last commit that was taken in: a document or None for a key, a number for a count. None while
-        the first one is being read."""
+        """The present value: a document or None for a key, a number for a count. None while the first value is being
+        read."""
         return self._value  # type: ignore[no-any-return]
 
     # -----------------------------------------------------------------------------------------------------------

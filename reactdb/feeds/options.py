@@ -176,7 +176,7 @@ def _skip_origin(value: Any, *, has_offsets: bool) -> str | None:
         )
     if has_offsets:
         raise InvalidOption(
-            "skip_origin and include_offsets exclude each other: an offset counts in a list that every change has been made to; "
+            "skip_origin and include_offsets exclude each other: offsets are places in a list with all changes; "
             "a live list leaves out your own edits with selection.live(skip_origin=...)"
         )
     return value

@@ -1,4 +1,4 @@
-"""ReadSet: what a computation has read from a snapshot, and so which later changes can change its result.
+"""ReadSet: the keys, ranges and tables that a computation has read, and so the changes that can change its result.
 
     one key               also one that was absent
     a range of keys       also an empty one
@@ -7,9 +7,9 @@
     everything            the newest seq, the log
     always                changes of tables and indexes: a missing table may be made, an index dropped
 
-A TrackedSnapshot notes each read in the set. A ReadSetView is given to the hub: it reports a change that concerns the set.
+A TrackedSnapshot notes each read in the set. The hub gives changes to a ReadSetView, and it reports those of the set.
 
-Rule of this file: a set may be too wide, never too narrow. A page that a limit has ended counts up to its last row.
+Rule of this file: a set may be too wide, never too narrow. If a limit ended a read, the set has the range up to its last row.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class ReadSet:
         return texts
 
     def whole_tables(self) -> list[str]:
-        """The names of the tables of which every change counts."""
+        """The names of the tables whose every change concerns the set."""
         return [self._tables[table_id].name for table_id in sorted(self._whole)]
 
 
@@ -343,7 +343,7 @@ class ReadSetView:
 class ReadSetRequest(Request):
     """A feed of the changes past `since` that concern a read set. Its events are their seqs and origins.
 
-    It may drop changes: what matters is that there were some.
+    It may drop changes, because one is enough to compute again.
     """
 
     __slots__ = ("_routes",)

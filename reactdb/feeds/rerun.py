@@ -5,11 +5,11 @@
     3. watch for changes past p that concern the read set; the log is read from p on, so no commit is missed
     4. the first one leads back to 1
 
-Several commits lead to one computation, of the newest state, and an older answer never comes after a newer one: one
-thread at a time computes and delivers, and it holds no lock which another thread could wait for. Where the read set has
-not changed, the watch goes on, and tells of changes up to p in vain.
+Several commits may lead to one computation, of the newest state. An older answer never comes after a newer one, because one
+thread at a time computes and delivers. It holds no lock that another thread could wait for. If the read set has not
+changed, the watch goes on; it may report changes up to p, which have no effect.
 
-Rule of this file: it knows no query and no user; it computes where its watch calls it.
+Rule of this file: it knows no query and no subscriber; it computes in the thread in which its watch calls it.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ KEEP_EVENTS = (Filter, HasFields, Limit, Skip)
 
 
 class EventReader(Protocol):
-    """What makes objects of documents in events."""
+    """Makes objects of the documents in events."""
 
     def read_or_log(self, document: dict[str, Any]) -> Any: ...
 

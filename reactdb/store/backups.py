@@ -4,8 +4,8 @@ SQLite copies the pages of one state: that of a read that begins before the firs
 made beside its place under another name, gets an epoch of its own, is flushed, and is then renamed. So there is a whole
 backup under the name, or none.
 
-The copy has the id of the original: it is meant to take its place. Its new epoch ends the history at the state that was
-copied, so a token from a later state of the original is refused by it.
+The copy has the id of the original, because it can take its place. Its new epoch ends the history at the copied state, so
+the copy refuses a token from a later state of the original.
 
 Rule of this file: it opens the original only to read.
 """
@@ -41,7 +41,7 @@ def back_up(engine: Engine, path: str, progress: Progress | None, *, overwrite: 
 
     Args:
         path: The absolute path of the file.
-        overwrite: Replace a file that is there.
+        overwrite: Replace an existing file.
 
     Returns:
         `path`, `seq` of the newest change in it, and its size in `bytes`.

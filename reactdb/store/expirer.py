@@ -1,8 +1,8 @@
 """Expirer: the thread that deletes the documents that have reached their end.
 
-One thread a process looks once a second at every file with expiring tables that the process has open to write. A look
-is one look-up for each such table. The thread starts with the first such file and ends with the last. Of several
-processes each has such a thread: whichever comes first deletes, and the others find nothing.
+Each process has one thread that looks once a second at every file with expiring tables that the process has open to
+write. A look is one search in an index for each such table. The thread starts with the first such file and ends with the
+last. If several processes have a file open, the first thread to find a document deletes it, and the others find nothing.
 
 It looks once a second, and does not compute the next end: another process may write a document with an earlier end at
 any time, and the clock may be set.

@@ -268,8 +268,8 @@ def measure_expiry(snapshot: Snapshot, table: TableInfo) -> ExpiryFigures | None
 
 
 def read_time(file: ExpiringFile) -> datetime:
-    """The present moment by which the documents of a file expire. The wall time of the file's clock, also where the log has
-    a clock of its own: the times in documents are wall times."""
+    """The present moment by which the documents of a file expire: the wall time of the file's clock. It is the system's
+    clock, or a virtual one in a test."""
     return EPOCH + MICROSECOND * (file.clock.time_ns() // 1_000)
 
 

@@ -1,9 +1,9 @@
-"""What the store knows of the indexes of MongoDB's dialect: their operation, and a value that their documents share.
+"""Indexes of MongoDB's dialect in the store: their operation, and a value that several documents may have.
 
     OPERATION, MARK             the operation of their expressions; the value of a mark (see `index_keys` of the dialect)
-    set_older_unique_indexes    makes them unique for all writers: in format 3 they were so for the dialect alone
+    set_older_unique_indexes    makes them unique for all writers: in format 3 they were unique for the dialect alone
 
-Rule of this file: it names the dialect's things, because the store imports nothing above it.
+Rule of this file: it repeats names of the dialect, because the store imports nothing above itself.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ TWICE: Final = (
 
 
 def set_older_unique_indexes(connection: Connection) -> None:
-    """Format 4: an index that the dialect made unique is unique for all writers, if its data is clean. (Under a
-    collation, equal texts have different values; only the dialect checks those.)"""
+    """Format 4: an index that the dialect made unique becomes unique for all writers, if it has no duplicates. (With a
+    collation, equal texts have different values, and only the dialect checks them.)"""
     for index_id, data in connection.execute("SELECT id, expression FROM indexes ORDER BY id").fetchall():
         if not _is_unique(data):
             continue

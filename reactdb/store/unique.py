@@ -39,7 +39,7 @@ Claim = tuple[int, bytes]
 
 
 def shared_value(index: IndexInfo) -> bytes | None:
-    """The value of a unique index that several documents may have; None where there is none."""
+    """The value of a unique index that several documents may have; None for most indexes, which have no such value."""
     node = index.expression.node
     return MARK if isinstance(node, Call) and node.operation == OPERATION else None
 

@@ -1,6 +1,6 @@
 """The program's own version of its data, which migrations count: a fact of the file.
 
-Rule of this file: it is the program's number, and the store gives it no meaning.
+Rule of this file: the number belongs to the program, and the store gives it no meaning.
 """
 
 from __future__ import annotations

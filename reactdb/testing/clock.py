@@ -13,7 +13,7 @@ goes on at the same pace; `set` changes it.
 Due work is a pending call of a database, or an action of Rx, where the clock is the `scheduler` of a subscription. It runs inside
 `advance_by`, `advance_to` and `run_due`, in the order of time, on the thread that calls them.
 
-Rule of this file: no thread of its own, and no lock is held while due work runs but the one that lets a single thread advance.
+Rule of this file: it has no thread. While due work runs, it holds only the lock that lets a single thread advance.
 
 Thread safety: any thread.
 """
@@ -76,7 +76,7 @@ class VirtualClock(VirtualTimeScheduler):
         return EPOCH + MICROSECOND * (self.time_ns() // 1_000)
 
     def set(self, wall: datetime) -> None:
-        """Set the wall time, also back. No time passes: no interval ends by it.
+        """Set the wall time, also to an earlier time. `now_s` stays, so no interval ends.
 
         Raises:
             InvalidOption: It is no time with a time zone.

@@ -3,7 +3,7 @@
     reactdb_memory      an empty database in memory
     reactdb_file        an empty database in a file, at `reactdb_file.path`
     reactdb_seeded      a copy of a database that `reactdb_seed`, a fixture of yours, has filled once
-    reactdb_clock       a VirtualClock, which stands still until the test advances it; the databases of the others follow it
+    reactdb_clock       a VirtualClock, which stands still until the test advances it; the other fixtures' databases follow it
     reactdb_recorder    reactdb_recorder(feed) records the events of a feed
     reactdb_rethinkdb   a connection of RethinkDB's driver to an empty database, without a server
     reactdb_mongodb     a client of PyMongo, connected to an empty database, with `watch()` and transactions
@@ -57,7 +57,8 @@ def reactdb_file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Dat
 
 @pytest.fixture(scope="session")
 def reactdb_seed() -> Callable[[Database], object]:
-    """For you to define, as a fixture of the session: it returns a function that fills an empty database for `reactdb_seeded`."""
+    """Define your own fixture with this name, for the whole session: it returns a function that fills an empty database for
+    `reactdb_seeded`."""
     pytest.fail(
         "reactdb_seeded needs a fixture of yours, reactdb_seed with scope='session', which returns a function that fills the "
         "database that it gets",

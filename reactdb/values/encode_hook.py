@@ -2,8 +2,8 @@
 
     reactdb.connect("todos.db", encode=str)         paths and UUIDs of another library become texts
 
-The result is stored in place of the value; it may hold further values of that kind. For values that can be stored, the hook is
-never called.
+The result is stored in place of the value. It may contain other values for the hook. The hook is never called for values
+that can be stored.
 
 Rule of this file: it copies what it changes, and leaves checks of storable values to the codec.
 """

@@ -16,7 +16,7 @@ HOOK = "or give connect(encode=...) a function that converts such values"
 
 
 def explain_refusal(value: object) -> str:
-    """The sentence about a value that has no form in documents."""
+    """The sentence about a value that a document cannot hold."""
     # A class may bring its own sentence: the bounds of a range do.
     reason = getattr(type(value), "refused_as_value", None)
     if isinstance(reason, str):

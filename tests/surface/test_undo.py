@@ -332,6 +332,12 @@ class TestSubscribers:
         assert todos.run() == []
         assert not stack.can_undo
 
+    def test_an_async_subscriber_is_refused(self, db):
+        async def draw(stack: Any) -> None: ...
+
+        with pytest.raises(InvalidOption, match="async function"):
+            db.undo_stack().subscribe(draw)
+
     def test_an_exception_of_a_subscriber_is_logged(self, db, todos, caplog):
         stack = db.undo_stack()
 

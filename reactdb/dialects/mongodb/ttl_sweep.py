@@ -1,7 +1,7 @@
 """TTL sweep: how the documents of TTL indexes expire.
 
-They are deleted as all documents with an end (see `reactdb.store.expiry`): by any process that has the file open to
-write, within about a second. A sweep deletes what has ended now, and is done when it returns.
+They are deleted like all documents with an end (see `reactdb.store.expiry`): by any process that has the file open to
+write, within about a second. A sweep deletes all ended documents at once, before it returns.
 
 Rule of this file: a document expires by the date in the field, or the least date in an array, plus the seconds of the index;
 without a date it never expires.

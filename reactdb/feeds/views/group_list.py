@@ -5,7 +5,7 @@
 Its elements are the dicts of the query's answer, `{"group": ..., "reduction": ...}`. All groups are held, as in the view
 below, and their order with them.
 
-Rule of this file: it looks at groups only; which group a document is in is the business of the view below.
+Rule of this file: it looks at groups only; the view below knows the group of each document.
 """
 
 from __future__ import annotations

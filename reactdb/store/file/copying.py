@@ -1,10 +1,11 @@
 """Copying: whether a process is making a backup of a file.
 
-A backup reads one state for its whole time, and a checkpoint cannot empty the write-ahead log past that state. A checkpoint
-that waits for the backup would let a writer wait. So a backup announces itself, by a read lock on one byte of the file, far
-behind every page, and writers postpone their checkpoints meanwhile. The lock of a dead process is free at once.
+A backup reads one state from its beginning to its end, and a checkpoint cannot empty the write-ahead log past that state. If
+a checkpoint waited for the backup, a writer would have to wait, too. So a backup announces itself by a read lock on one byte
+of the file, far behind every page, and writers postpone their checkpoints meanwhile. The lock of a dead process is free at once.
 
-Rule of this file: it is a hint. Without it, as elsewhere than on Linux for other processes, writers only wait.
+Rule of this file: the lock is a hint. Without it, writers only wait longer. (On other systems than Linux, other processes do
+not see it.)
 """
 
 from __future__ import annotations
