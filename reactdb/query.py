@@ -361,6 +361,9 @@ class Query(Value):
     @property
     def _end_of_groups(self) -> int | None:
         """The place after the first aggregate that follows a group; None where there is none."""
+        if len(self.steps) < 2:
+            # Most queries.
+            return None
         is_grouped = False
         for place, step in enumerate(self.steps, 1):
             if is_grouped and isinstance(step, Aggregate):

@@ -57,7 +57,7 @@ def evaluate(query: Query, snapshot: Snapshot) -> Any:
     """
     table = find_table(query.table, snapshot)
     query = with_indexed_values(query, table)
-    tail = query.steps_on_groups
+    tail = query.steps_on_groups if len(query.steps) > 2 else ()
     if tail:
         return apply_to_groups(query, tail, snapshot)
     path = access(query, table)
