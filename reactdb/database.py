@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
 
+from reactdb.async_functions import refuse_async, refuse_awaitable
 from reactdb.blobs import Blobs
 from reactdb.call_stack import find_calling_line
 from reactdb.change import Change
@@ -579,13 +580,11 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
             UsageError: Inside a transaction.
             Whatever a step raises.
         """
-        # Imported here because most programs run no migrations after their start.
-        from inspect import iscoroutinefunction
-
         listed = list(steps)
         for step in listed:
-            if not callable(step) or iscoroutinefunction(step):
+            if not callable(step):
                 raise InvalidOption(f"a migration is a function of the database, not {format_value(step)}")
+            refuse_async(step, "migrate", "write a plain function: its database is the synchronous one")
         self._session.check_open()
         if self._session.engine.has_transaction_here():
             raise UsageError("each migration is a commit of its own, and cannot be part of a transaction")
@@ -597,7 +596,7 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
                 # Another process may have been faster.
                 version = transaction.user_version
                 if version < len(listed):
-                    listed[version](transaction)
+                    refuse_awaitable(listed[version](transaction), "migrate")
                     version += 1
                     transaction.user_version = version
                     reached.append(version)

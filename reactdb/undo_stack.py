@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from reactdb.async_functions import refuse_async
 from reactdb.change import CATALOGUE, REPLACE, Change, HiddenTable
 from reactdb.documents.write import Policy, Write
 from reactdb.errors import INTERRUPTS, Conflict, HistoryLost, InvalidOption, UsageError, format_value
@@ -224,6 +225,7 @@ class UndoStack:
         """
         if not callable(callback):
             raise InvalidOption(f"callback is a function of the stack, not {format_value(callback)}")
+        refuse_async(callback, "subscribe", "write a plain function that starts a task")
         listener = StackListener(self, callback)
         with self._lock:
             self._listeners.append(listener)

@@ -22,8 +22,9 @@ from functools import partial
 from sys import is_finalizing
 from threading import get_ident
 from types import TracebackType
-from typing import Any, NamedTuple, NoReturn, Self, cast
+from typing import Any, Final, NamedTuple, NoReturn, Self, cast
 
+from reactdb.async_functions import refuse_async
 from reactdb.errors import (
     INTERRUPTS,
     FeedOverflow,
@@ -41,6 +42,7 @@ from reactdb.logs import logger
 from reactdb.store.file import fork
 
 Event = dict[str, Any]
+ASYNC_ADVICE: Final = "write a plain function that starts a task"
 LOADING, LIVE, FAILED, CLOSED = "loading", "live", "failed", "closed"
 
 # Live objects with subscribers, by their id: like a subscription of a feed, such an object lives as long as the database,
@@ -356,6 +358,7 @@ class Live:
         for name, callback in listener._asdict().items():
             if callback is not None and not callable(callback):
                 raise InvalidOption(f"{name} is a callable or None, not {format_value(callback)}")
+            refuse_async(callback, "subscribe", ASYNC_ADVICE)
         key = object()
         with self._lock:
             is_over = self._is_over

@@ -573,6 +573,8 @@ ASYNC: dict[str, Callable[[Any, Any], Any]] = {
     "feed.filter": lambda t, f: t.changes().filter(f),
     "feed.map": lambda t, f: t.changes().map(f),
     "LiveList": lambda t, f: LiveList(t.order_by("id")).subscribe(f),
+    "on_state": lambda t, f: t.live().subscribe(on_state=f),
+    "LiveValue": lambda t, f: t.count().live().subscribe(f),
 }
 
 
