@@ -17,12 +17,12 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from sys import is_finalizing
 from threading import get_ident
 from types import TracebackType
-from typing import Any, Final, NamedTuple, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self, cast
 
 from reactdb.async_functions import refuse_async
 from reactdb.errors import (
@@ -40,6 +40,9 @@ from reactdb.feeds.rx import DisposableBase, make_observable
 from reactdb.feeds.schedulers import make_thread_safe
 from reactdb.logs import logger
 from reactdb.store.file import fork
+
+if TYPE_CHECKING:
+    from asyncio import Future
 
 Event = dict[str, Any]
 ASYNC_ADVICE: Final = "write a plain function that starts a task"
@@ -396,6 +399,42 @@ class Live:
         return self
 
     def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """Wait in a coroutine of asyncio until the answer has been read.
+
+        Raises: The error that has stopped it.
+        """
+        return self._loaded().__await__()
+
+    async def _loaded(self) -> Self:
+        # Imported here because only programs with an event loop need it.
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
+        loaded: Future[None] = loop.create_future()
+
+        def look(_: str = "") -> None:
+            if not loaded.done() and self.state != LOADING:
+                loaded.set_result(None)
+
+        with self._add_listener(
+            Listener(None, None, None, None, lambda _: loop.call_soon_threadsafe(look) and None)
+        ):
+            look()
+            await loaded
+        error = self.error
+        if error is not None and self.state == FAILED:
+            raise error
+        return self
+
+    async def __aenter__(self) -> Self:
+        return await self
+
+    async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
