@@ -511,7 +511,9 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
         if isinstance(seq, datetime):
             seq = self.seq_at(seq)
         if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
-            raise InvalidOption(f"seq is a whole number from 0, not {format_value(seq)}")
+            raise InvalidOption(
+                f"seq is a whole number from 0, or a datetime with a time zone, not {format_value(seq)}"
+            )
         self._session.check_open()
         return PastDatabase(PastSession(self._session, seq))
 
@@ -580,6 +582,10 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
             UsageError: Inside a transaction.
             Whatever a step raises.
         """
+        if not isinstance(steps, Iterable):
+            raise InvalidOption(
+                f"migrate takes a list of functions: write migrate([step]), not {format_value(steps)}"
+            )
         listed = list(steps)
         for step in listed:
             if not callable(step):

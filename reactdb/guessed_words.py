@@ -105,10 +105,14 @@ SELECTION: Final[Words] = {
         "describe info stats",
         "write explain() for the way a selection is read, and db.stats() for figures of the file",
     ),
+    **several("agg annotate", 'write aggregate(n=r.count(), total=r.sum("score")), also after group("team")'),
     **several(
-        "agg aggregate annotate",
-        'write count(), sum("score"), avg("score"), min("score") or max("score"), also after group("team")',
+        "upsert insert insert_many index_create index_drop index_list index_wait set_expiry",
+        'this is a method of a table: write db["todos"] and its name',
     ),
+    **several("undo undo_stack", "write db.undo_stack(): it is of all tables"),
+    **several("observe", 'write db.observe(lambda db: db["todos"].count().run()), or live()'),
+    **several("for_each forEach each", "write a loop over the selection, or changes().subscribe(callback)"),
     **several("like ilike contains matches regex", 'write filter(row["name"].match("(?i)^a"))'),
     **several(
         "session query_set objects", "a selection is used directly: filter(...), get(key), insert(document)"
@@ -169,6 +173,11 @@ DATABASE: Final[Words] = {
     **several("info status health", "write stats()"),
     **several("retain", "write set_retention(retention)"),
     **several("hold_changes", "write hold(changes)"),
+    **several("undo redo", "write stack = db.undo_stack(); then stack.undo() and stack.redo()"),
+    **several(
+        "live", 'a selection is followed: db["todos"].live(), or db.observe(function) for several reads'
+    ),
+    **several("transaction_origin writer", "write connect(path, origin=name), or transaction(origin=name)"),
     **several("queue", "write consumer(name, table): a durable position, with acknowledgements"),
 }
 
@@ -185,6 +194,7 @@ FEED: Final[Words] = {
     **several("sort order orderby", "an order belongs before changes(): order_by(...).limit(n).changes()"),
     **several("where find", 'write filter(row["new_val"]["score"] > 10)'),
     **several("select", 'write pluck("new_val")'),
+    **several("live to_list", "live() belongs before changes(): selection.live()"),
     **several("by_commit batches", "write changes(batches=True)"),
     **several("tells_a_whole_list", "write is_list"),
     **several(
@@ -194,18 +204,16 @@ FEED: Final[Words] = {
 }
 
 EXPRESSION: Final[Words] = {
-    **several(
-        "is_in in_ isin one_of in_list any_of",
-        'write r.expr([1, 2, 3]).contains(row["field"]), or filter with | between conditions',
-    ),
-    **several("startswith starts_with", 'write match("^text")'),
-    **several("endswith ends_with", 'write match("text$")'),
+    **several("in_ isin one_of in_list any_of", "write is_in([1, 2, 3])"),
+    **several("starts_with startsWith", 'write startswith("text")'),
+    **several("ends_with endsWith", 'write endswith("text")'),
+    **several("includes has", 'write contains("text"), or contains(value) for a list'),
     **several(
         "like ilike regex regexp search matches icontains", 'write match("(?i)text"): a regular expression'
     ),
-    **several("upper to_upper toupper uppercase", "write upcase()"),
-    **several("lower to_lower tolower lowercase casefold", "write downcase()"),
-    **several("len length size", "write count() for a list, and match or split for a text"),
+    **several("to_upper toupper uppercase", "write upper()"),
+    **several("to_lower tolower lowercase casefold", "write lower()"),
+    **several("length size", "write len()"),
     **several("is_null isnull is_none isna", 'write ~row.has_fields("field")'),
     **several("exists is_not_null notnull not_null notna", 'write row.has_fields("field")'),
     **several("equals equal", "write eq(value), or =="),
@@ -217,7 +225,7 @@ EXPRESSION: Final[Words] = {
     **several("mean", "write avg()"),
     **several("get", 'write row["field"].default(value)'),
     **several("if_else when where iff case", "write branch(test, value, otherwise)"),
-    **several("abs absolute", 'write r.branch(row["field"] < 0, -1 * row["field"], row["field"])'),
+    **several("absolute", "write abs()"),
     **several("replace strip concat", "write a Python function: update(lambda document: {...})"),
     **several("cast astype", 'write coerce_to("number")'),
     **several("run", "an expression is computed for each document: filter(...).run(), map(...).run()"),
@@ -242,8 +250,56 @@ MODULE: Final[Words] = {
     **several("Consumer DurableConsumer", "write db.consumer(name, table)"),
     **several("dumps loads", "write reactdb.json.dumps(value) and reactdb.json.loads(text)"),
     **several(
+        "count sum avg", 'write reactdb.r.count() and so on in aggregate(n=r.count(), total=r.sum("score"))'
+    ),
+    **several("live observe undo_stack", "write db.observe(function), selection.live() or db.undo_stack()"),
+    **several(
         "min max", "write minval and maxval for the ends of between(...), and table.min(field) for a document"
     ),
+}
+
+LIVE: Final[Words] = {
+    **several(
+        "on_change on_update watch listen on observe add_listener onSnapshot", "write subscribe(callback)"
+    ),
+    **several(
+        "unsubscribe stop dispose cancel disconnect",
+        "write close(); what subscribe(...) returns has dispose()",
+    ),
+    **several(
+        "refresh reload update_now fetch run execute", "it is current already, after each commit: read it"
+    ),
+    **several("loading is_loading ready is_ready status", 'write state == "loading"'),
+    **several(
+        "on_error on_state on_completed", "this is an option: subscribe(callback, on_error=..., on_state=...)"
+    ),
+    **several("errors exception failure", "write error"),
+    **several(
+        "insert upsert update delete",
+        'a live result only shows: write to the table, db["todos"].insert(document)',
+    ),
+}
+
+LIVE_LIST: Final[Words] = {
+    **LIVE,
+    **several(
+        "value items data rows result results to_list documents",
+        "it is a list: use list(live), live[0] or len(live)",
+    ),
+    **several(
+        "append remove pop clear extend",
+        'a live result only shows: write to the table, db["todos"].insert(document)',
+    ),
+    **several(
+        "filter find where order_by sort limit map",
+        "follow another selection: live.selection = todos.filter(done=True)",
+    ),
+    **several("first get", "write live[0], where it is not empty"),
+}
+
+LIVE_VALUE: Final[Words] = {
+    **LIVE,
+    **several("data result get current latest", "write value"),
 }
 
 KINDS: Final[Mapping[str, tuple[str, Words]]] = {
@@ -252,6 +308,9 @@ KINDS: Final[Mapping[str, tuple[str, Words]]] = {
     "selection": ("a selection", SELECTION),
     "document": ("the selection of one document", SELECTION),
     "feed": ("a feed", FEED),
+    "live list": ("a LiveList", LIVE_LIST),
+    "live value": ("a LiveValue", LIVE_VALUE),
+    "observation": ("an Observation", LIVE_VALUE),
     "expression": ("an expression", EXPRESSION),
     "module": ("module 'reactdb'", MODULE),
 }
@@ -288,6 +347,7 @@ OPTIONS: Final[Mapping[str, Words]] = {
         **several("batch", "write changes(batches=True)"),
     },
     "table_create": {
+        **several("type schema model", "write table_create(name), and then db.table(name, type=...)"),
         **several("if_not_exists", "write table_create(name, exist_ok=True)"),
         **several("pk key id", "write table_create(name, primary_key=field)"),
     },

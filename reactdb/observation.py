@@ -54,6 +54,7 @@ class Observation(Live):
     """
 
     _name = "an Observation"
+    _kind = "observation"
 
     def __init__(
         self,

@@ -153,7 +153,12 @@ class Namespace:
     def __getattr__(self, name: str) -> Callable[..., Expression]:
         method = None if name.startswith("_") else getattr(Expression, name, None)
         if not callable(method):
-            raise AttributeError(f"ReQL has no term `{name}` here")
+            instead = (
+                ': write db["todos"], with db = reactdb.connect(path)'
+                if name in ("table", "db", "connect")
+                else ""
+            )
+            raise AttributeError(f"ReQL has no term `{name}` here{instead}", name=name)
 
         def term(value: Any, *arguments: Any, **options: Any) -> Expression:
             result: Expression = getattr(expr(value), name)(*arguments, **options)

@@ -115,6 +115,8 @@ class Live:
     """See the head of this file."""
 
     _name = "a live result"
+    # Its kind in the table of guessed words.
+    _kind = "live value"
 
     def __init__(self, *, scheduler: Any, skip_origin: str | None, wait: bool) -> None:
         if skip_origin is not None and not isinstance(skip_origin, str):
@@ -438,6 +440,14 @@ class Live:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises: AttributeError, with the right name."""
+            from reactdb.guessed_words import missing_name
+
+            raise missing_name(self, self._kind, name, dir(type(self)))
 
     def __reduce__(self) -> NoReturn:
         raise UsageError(

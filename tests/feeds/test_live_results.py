@@ -484,3 +484,30 @@ def test_a_list_with_a_scheduler_changes_in_its_thread_only(filled: Any) -> None
             assert threading.get_ident() not in threads
     finally:
         scheduler.dispose()
+
+
+def test_a_live_value_follows_another_selection(filled: Any) -> None:
+    live, heard = filled.count().live(), []
+    live.subscribe(heard.append)
+
+    live.selection = filled.filter(a=1).count()
+    assert (2, [2], "live") == (live.value, heard, live.state)
+    filled.get(0).delete()
+    filled.get(1).delete()
+    assert (1, [2, 1]) == (live.value, heard)
+
+    with pytest.raises(reactdb.UsageError, match="this selection is a sequence"):
+        live.selection = filled
+    live.close()
+    with pytest.raises(reactdb.UsageError, match="follows nothing any more"):
+        live.selection = filled.count()
+
+
+def test_only_a_selection_can_be_followed(db: Any, filled: Any) -> None:
+    for call in (
+        lambda: reactdb.LiveList(db),
+        lambda: filled.live().select(None),
+        lambda: filled.count().live().select(filled.changes()),
+    ):
+        with pytest.raises(reactdb.UsageError, match="a live result follows a selection"):
+            call()
