@@ -197,6 +197,19 @@ def test_a_live_result_that_has_failed_raises_its_error_when_it_is_awaited(place
     asyncio.run(main())
 
 
+def test_a_forgotten_async_or_await_is_explained():
+    async def main() -> None:
+        with pytest.raises(UsageError, match=r"async with reactdb\.aconnect"), reactdb.aconnect(":memory:"):
+            pass
+        with pytest.raises(AttributeError, match=r"await reactdb\.aconnect"):
+            reactdb.aconnect(":memory:").table("games")
+        async with reactdb.aconnect(":memory:") as adb:
+            with pytest.raises(UsageError, match=r"async with adb.transaction\(\)"), adb.transaction():
+                pass
+
+    asyncio.run(main())
+
+
 # Methods that make something, and read nothing but the names of tables and indexes.
 LAZY = {
     *(
