@@ -826,6 +826,7 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
         check_flag("overwrite", overwrite)
         if progress is not None and not callable(progress):
             raise InvalidOption(f"progress is a function of two numbers, not {format_value(progress)}")
+        refuse_async(progress, "backup")
         self._session.check_open()
         name = _name_of(path)
         if name == ":memory:":

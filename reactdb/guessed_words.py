@@ -367,6 +367,7 @@ POSITIONALS: Final[Words] = {
     "first": "first() takes no condition: write filter(...).first()",
     "one": "one() takes no condition: write filter(...).one()",
     "exists": "exists() takes no condition: write filter(...).exists()",
+    "aggregate": 'aggregates have names: write aggregate(n=r.count(), total=r.sum("score"))',
     "delete": "delete() takes no condition: write get(key).delete(), or filter(...).delete()",
     "update": "update takes one patch: write get(key).update(patch), or filter(...).update(patch)",
     "replace": "replace takes one document: write get(key).replace(document)",

@@ -63,7 +63,12 @@ class FollowedQuery:
 
     def __call__(self, snapshot: Snapshot) -> Any:
         """As `run`."""
-        return run(self._with_present_names(self._query, snapshot), snapshot)
+        result = self.evaluate(snapshot)
+        return list(result) if isinstance(result, Iterator) else result
+
+    def evaluate(self, snapshot: Snapshot) -> Any:
+        """As `evaluate`."""
+        return evaluate(self._with_present_names(self._query, snapshot), snapshot)
 
     def _with_present_names(self, query: Query, snapshot: Snapshot) -> Query:
         number = self._tables.get(query.table)

@@ -160,7 +160,10 @@ class Namespace:
             )
             raise AttributeError(f"ReQL has no term `{name}` here{instead}", name=name)
 
-        def term(value: Any, *arguments: Any, **options: Any) -> Expression:
+        def term(*values: Any, **options: Any) -> Expression:
+            if not values:
+                raise QueryError(f"r.{name} needs a value or a field: r.{name}(...)")
+            value, *arguments = values
             result: Expression = getattr(expr(value), name)(*arguments, **options)
             return result
 

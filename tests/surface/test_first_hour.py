@@ -157,6 +157,8 @@ WORDS |= {
     "at a number of seconds": (lambda db, t: db.at(0.5), "or a datetime"),
     "get_or_create": (lambda db, t: t.get_or_create(1), "write first()"),
     "aggregate of names": (lambda db, t: t.group("a").aggregate(n="count").run(), "r.count()"),
+    "an aggregate without a name": (lambda db, t: t.aggregate(r.count()), "aggregates have names"),
+    "a sum of nothing": (lambda db, t: t.aggregate(n=r.sum()), "r.sum needs a value or a field"),
     "reactdb.count": (lambda db, t: reactdb.count(), "reactdb.r.count()"),
     "get(key).upsert": (lambda db, t: t.get(1).upsert({"v": 1}), "a method of a table"),
     "table_create(type=)": (lambda db, t: db.table_create("u", type=dict), "db.table(name, type=...)"),
