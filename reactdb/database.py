@@ -1001,6 +1001,12 @@ def missing_member(database: ReadableDatabase, name: str) -> AttributeError:
     """The error for a name that a database does not have: it may be that of a table."""
     from reactdb.guessed_words import missing_name
 
+    if type(database) is ReadableDatabase and not name.startswith("_") and hasattr(Database, name):
+        return AttributeError(
+            f"the database that observe() gives its function has the tables of one state, and no `{name}`: "
+            "call it on your own database, outside of the function",
+            name=name,
+        )
     # A database in the middle of its creation, or a copy of one, has no session.
     is_table = False
     if not name.startswith("_") and "_session" in vars(database):
