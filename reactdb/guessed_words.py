@@ -252,7 +252,7 @@ MODULE: Final[Words] = {
     **several(
         "count sum avg", 'write reactdb.r.count() and so on in aggregate(n=r.count(), total=r.sum("score"))'
     ),
-    **several("live observe undo_stack", "write db.observe(function), selection.live() or db.undo_stack()"),
+    **several("live observe", "write db.observe(function), or selection.live()"),
     **several(
         "min max", "write minval and maxval for the ends of between(...), and table.min(field) for a document"
     ),
