@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
 
+from reactdb.async_functions import refuse_async, refuse_awaitable
 from reactdb.blobs import Blobs
 from reactdb.call_stack import find_calling_line
 from reactdb.change import Change
@@ -507,7 +508,9 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
         if isinstance(seq, datetime):
             seq = self.seq_at(seq)
         if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
-            raise InvalidOption(f"seq is a whole number from 0, not {format_value(seq)}")
+            raise InvalidOption(
+                f"seq is a whole number from 0, or a datetime with a time zone, not {format_value(seq)}"
+            )
         self._session.check_open()
         return PastDatabase(PastSession(self._session, seq))
 
@@ -576,13 +579,15 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
             UsageError: Inside a transaction.
             Whatever a step raises.
         """
-        # Imported here because most programs run no migrations after their start.
-        from inspect import iscoroutinefunction
-
+        if not isinstance(steps, Iterable):
+            raise InvalidOption(
+                f"migrate takes a list of functions: write migrate([step]), not {format_value(steps)}"
+            )
         listed = list(steps)
         for step in listed:
-            if not callable(step) or iscoroutinefunction(step):
+            if not callable(step):
                 raise InvalidOption(f"a migration is a function of the database, not {format_value(step)}")
+            refuse_async(step, "migrate", "write a plain function: its database is the synchronous one")
         self._session.check_open()
         if self._session.engine.has_transaction_here():
             raise UsageError("each migration is a commit of its own, and cannot be part of a transaction")
@@ -594,7 +599,7 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
                 # Another process may have been faster.
                 version = transaction.user_version
                 if version < len(listed):
-                    listed[version](transaction)
+                    refuse_awaitable(listed[version](transaction), "migrate")
                     version += 1
                     transaction.user_version = version
                     reached.append(version)
@@ -818,6 +823,7 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
         check_flag("overwrite", overwrite)
         if progress is not None and not callable(progress):
             raise InvalidOption(f"progress is a function of two numbers, not {format_value(progress)}")
+        refuse_async(progress, "backup")
         self._session.check_open()
         name = _name_of(path)
         if name == ":memory:":
@@ -992,6 +998,12 @@ def missing_member(database: ReadableDatabase, name: str) -> AttributeError:
     """The error for a name that a database does not have. If a table has this name, the error shows how to write it."""
     from reactdb.guessed_words import missing_name
 
+    if type(database) is ReadableDatabase and not name.startswith("_") and hasattr(Database, name):
+        return AttributeError(
+            f"the database that observe() gives its function has the tables of one state, and no `{name}`: "
+            "call it on your own database, outside of the function",
+            name=name,
+        )
     # A database in the middle of its creation, or a copy of one, has no session.
     is_table = False
     if not name.startswith("_") and "_session" in vars(database):

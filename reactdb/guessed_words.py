@@ -107,11 +107,14 @@ SELECTION: Final[Words] = {
         "describe info stats",
         "write explain() for the way a selection is read, and db.stats() for figures of the file",
     ),
+    **several("agg annotate", 'write aggregate(n=r.count(), total=r.sum("score")), also after group("team")'),
     **several(
-        "agg annotate",
-        'write count(), sum("score") or another aggregate, also after group("team"); several at once are '
-        'aggregate(n=r.count(), total=r.sum("score"))',
+        "upsert insert insert_many index_create index_drop index_list index_wait set_expiry",
+        'this is a method of a table: write db["todos"] and its name',
     ),
+    **several("undo undo_stack", "write db.undo_stack(): it is of all tables"),
+    **several("observe", 'write db.observe(lambda db: db["todos"].count().run()), or live()'),
+    **several("for_each forEach each", "write a loop over the selection, or changes().subscribe(callback)"),
     **several("like ilike contains matches regex", 'write filter(row["name"].match("(?i)^a"))'),
     **several(
         "session query_set objects", "a selection is used directly: filter(...), get(key), insert(document)"
@@ -175,6 +178,11 @@ DATABASE: Final[Words] = {
     **several("info status health", "write stats()"),
     **several("retain", "write set_retention(retention)"),
     **several("hold_changes", "write hold(changes)"),
+    **several("undo redo", "write stack = db.undo_stack(); then stack.undo() and stack.redo()"),
+    **several(
+        "live", 'a selection is followed: db["todos"].live(), or db.observe(function) for several reads'
+    ),
+    **several("transaction_origin writer", "write connect(path, origin=name), or transaction(origin=name)"),
     **several("queue", "write consumer(name, table): a durable position, with acknowledgements"),
 }
 
@@ -191,6 +199,7 @@ FEED: Final[Words] = {
     **several("sort order orderby", "an order belongs before changes(): order_by(...).limit(n).changes()"),
     **several("where find", 'write filter(row["new_val"]["score"] > 10)'),
     **several("select", 'write pluck("new_val")'),
+    **several("live to_list", "live() belongs before changes(): selection.live()"),
     **several("by_commit batches", "write changes(batches=True)"),
     **several("tells_a_whole_list", "write is_list"),
     **several(
@@ -201,8 +210,9 @@ FEED: Final[Words] = {
 
 EXPRESSION: Final[Words] = {
     **several("in_ isin one_of in_list any_of", "write is_in([1, 2, 3])"),
-    **several("starts_with", 'write startswith("text")'),
-    **several("ends_with", 'write endswith("text")'),
+    **several("starts_with startsWith", 'write startswith("text")'),
+    **several("ends_with endsWith", 'write endswith("text")'),
+    **several("includes has", 'write contains("text"), or contains(value) for a list'),
     **several(
         "like ilike regex regexp search matches icontains", 'write match("(?i)text"): a regular expression'
     ),
@@ -252,8 +262,56 @@ MODULE: Final[Words] = {
     **several("Consumer DurableConsumer", "write db.consumer(name, table)"),
     **several("dumps loads", "write reactdb.json.dumps(value) and reactdb.json.loads(text)"),
     **several(
+        "count sum avg", 'write reactdb.r.count() and so on in aggregate(n=r.count(), total=r.sum("score"))'
+    ),
+    **several("live observe", "write db.observe(function), or selection.live()"),
+    **several(
         "min max", "write minval and maxval for the ends of between(...), and table.min(field) for a document"
     ),
+}
+
+LIVE: Final[Words] = {
+    **several(
+        "on_change on_update watch listen on observe add_listener onSnapshot", "write subscribe(callback)"
+    ),
+    **several(
+        "unsubscribe stop dispose cancel disconnect",
+        "write close(); what subscribe(...) returns has dispose()",
+    ),
+    **several(
+        "refresh reload update_now fetch run execute", "it is current already, after each commit: read it"
+    ),
+    **several("loading is_loading ready is_ready status", 'write state == "loading"'),
+    **several(
+        "on_error on_state on_completed", "this is an option: subscribe(callback, on_error=..., on_state=...)"
+    ),
+    **several("errors exception failure", "write error"),
+    **several(
+        "insert upsert update delete",
+        'a live result only shows: write to the table, db["todos"].insert(document)',
+    ),
+}
+
+LIVE_LIST: Final[Words] = {
+    **LIVE,
+    **several(
+        "value items data rows result results to_list documents",
+        "it is a list: use list(live), live[0] or len(live)",
+    ),
+    **several(
+        "append remove pop clear extend",
+        'a live result only shows: write to the table, db["todos"].insert(document)',
+    ),
+    **several(
+        "filter find where order_by sort limit map",
+        "follow another selection: live.selection = todos.filter(done=True)",
+    ),
+    **several("first get", "write live[0], where it is not empty"),
+}
+
+LIVE_VALUE: Final[Words] = {
+    **LIVE,
+    **several("data result get current latest", "write value"),
 }
 
 KINDS: Final[Mapping[str, tuple[str, Words]]] = {
@@ -262,6 +320,9 @@ KINDS: Final[Mapping[str, tuple[str, Words]]] = {
     "selection": ("a selection", SELECTION),
     "document": ("the selection of one document", SELECTION),
     "feed": ("a feed", FEED),
+    "live list": ("a LiveList", LIVE_LIST),
+    "live value": ("a LiveValue", LIVE_VALUE),
+    "observation": ("an Observation", LIVE_VALUE),
     "expression": ("an expression", EXPRESSION),
     "module": ("module 'reactdb'", MODULE),
 }
@@ -298,6 +359,7 @@ OPTIONS: Final[Mapping[str, Words]] = {
         **several("batch", "write changes(batches=True)"),
     },
     "table_create": {
+        **several("type schema model", "write table_create(name), and then db.table(name, type=...)"),
         **several("if_not_exists", "write table_create(name, exist_ok=True)"),
         **several("pk key id", "write table_create(name, primary_key=field)"),
     },
@@ -317,6 +379,7 @@ POSITIONALS: Final[Words] = {
     "first": "first() takes no condition: write filter(...).first()",
     "one": "one() takes no condition: write filter(...).one()",
     "exists": "exists() takes no condition: write filter(...).exists()",
+    "aggregate": 'aggregates have names: write aggregate(n=r.count(), total=r.sum("score"))',
     "delete": "delete() takes no condition: write get(key).delete(), or filter(...).delete()",
     "update": "update takes one patch: write get(key).update(patch), or filter(...).update(patch)",
     "replace": "replace takes one document: write get(key).replace(document)",

@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
+from reactdb.async_functions import is_async
 from reactdb.change import TableReference
 from reactdb.documents.access_path import find_table
 from reactdb.documents.hints import HintLog
@@ -54,6 +55,7 @@ class Observation(Live):
     """
 
     _name = "an Observation"
+    _kind = "observation"
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class Observation(Live):
         """`open_database` makes the database that the function gets."""
         if not callable(function):
             raise InvalidOption(f"observe takes a function of a database, not {format_value(function)}")
-        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        if is_async(function):
             raise UsageError(ASYNCHRONOUS)
         if not isinstance(distinct, bool):
             raise InvalidOption(f"distinct is True or False, not {format_value(distinct)}")

@@ -33,7 +33,7 @@ from reactdb.change import Change, HiddenTable, TableReference
 from reactdb.clock import SYSTEM, Clock, with_clock
 from reactdb.documents.access_path import find_table
 from reactdb.documents.hints import HintLog
-from reactdb.documents.read import evaluate, run
+from reactdb.documents.read import FollowedQuery, evaluate, run
 from reactdb.documents.write import RAISE, Policy, Write
 from reactdb.errors import (
     DatabaseClosed,
@@ -520,8 +520,8 @@ class Session:
         return Rerun(hub_of(self.engine), compute, self._scheduler, self)
 
     def rerun_query(self, query: Query) -> Rerun:
-        """The result of a query, read again after each commit which concerns it."""
-        return self.rerun(partial(run, query))
+        """The result of a query, read again after each commit which concerns it, also of tables that were renamed since."""
+        return self.rerun(FollowedQuery(query))
 
     def reader(
         self,

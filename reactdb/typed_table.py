@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Never
 
 from reactdb.change import UPDATE, Change
 from reactdb.document_types import DocumentType, TypeMisfit, document_type, merge_known
-from reactdb.documents.read import evaluate
+from reactdb.documents.read import FollowedQuery, evaluate
 from reactdb.documents.write import SKIPPED, OnConflict, Policy, Write, encode_checked, select_documents
 from reactdb.errors import InvalidOption, TypeMismatch, format_word, is_one_of
 from reactdb.expression import as_predicate
@@ -428,8 +428,9 @@ class TypedWatcher:
         return TypedFeed.of_feed(self._session.watch(checked, options), self._reader)
 
     def rerun_query(self, query: Query) -> Rerun:
-        reader, checked = self._reader, with_check(query, self._reader.check("log"))
-        return self._session.rerun(lambda snapshot: reader.read_result(evaluate(checked, snapshot)))
+        reader = self._reader
+        followed = FollowedQuery(with_check(query, reader.check("log")))
+        return self._session.rerun(lambda snapshot: reader.read_result(followed.evaluate(snapshot)))
 
 
 class TypedSelection(Typed):

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from itertools import islice
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from reactdb.aio.calls import ThreadCall
 from reactdb.aio.faces import Face
@@ -78,6 +78,21 @@ class Connecting:
                 call_in_background(database.close)
             raise
         return AsyncDatabase(opened[0])
+
+    if not TYPE_CHECKING:
+        # Type checkers know that these are wrong.
+
+        def __enter__(self) -> NoReturn:
+            raise UsageError("an awaited database is entered by `async with reactdb.aconnect(path) as adb:`")
+
+        def __exit__(self, *error: object) -> None:
+            """Python looks for it before it calls `__enter__`."""
+
+        def __getattr__(self, name: str) -> NoReturn:
+            hint = (
+                "" if name.startswith("_") else ": write `adb = await reactdb.aconnect(path)`, and it is one"
+            )
+            raise AttributeError(f"this is no open database, and has no `{name}`{hint}", name=name)
 
     async def __aenter__(self) -> AsyncDatabase:
         self._database = await self._connect()
@@ -286,6 +301,17 @@ class AsyncTransaction:
         self._is_entered = False
         # Takes the task out of the transaction.
         self._leave_turn: Callable[[], None] | None = None
+
+    if not TYPE_CHECKING:
+        # Type checkers know that this is wrong.
+
+        def __enter__(self) -> NoReturn:
+            raise UsageError(
+                "a transaction of an awaited database is entered by `async with adb.transaction():`"
+            )
+
+        def __exit__(self, *error: object) -> None:
+            """Python looks for it before it calls `__enter__`."""
 
     async def __aenter__(self) -> AsyncOpenTransaction:
         if self._is_entered:

@@ -41,6 +41,15 @@ class AsyncSelection(Face):
         """
         return self._work.open_feed(self._other, options)
 
+    def live(self, *, scheduler: Any = None, skip_origin: str | None = None, wait: bool = False) -> Any:
+        """A live result, which a thread reads: it is loading at first, and `await selection.live()` returns it when it has the
+        answer. The options are those of `Selection.live`, where `wait=True` lets the loop wait.
+
+        Raises:
+            UsageError: The selection belongs to a transaction.
+        """
+        return self._other.live(scheduler=scheduler, skip_origin=skip_origin, wait=wait)
+
     async def __aiter__(self) -> AsyncIterator[Any]:
         """The documents, of one state: a long loop does not see later writes.
 

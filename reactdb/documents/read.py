@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from reactdb.budget import spend_per_element
+from reactdb.change import TableReference
 from reactdb.documents.access_path import access, find_table, is_in_order, with_indexed_values
 from reactdb.documents.aggregates import aggregate
 from reactdb.documents.steps import element_at, group_of, operator_of
-from reactdb.errors import QueryError
+from reactdb.errors import QueryError, TableNotFound
 from reactdb.expression import Constant, Expression
 from reactdb.expression.tree import walk
 from reactdb.query import (
@@ -47,6 +48,42 @@ def run(query: Query, snapshot: Snapshot) -> Any:
     """
     result = evaluate(query, snapshot)
     return list(result) if isinstance(result, Iterator) else result
+
+
+class FollowedQuery:
+    """A query that is run on one snapshot after another. It stays with the tables that it has found first: they may be
+    renamed, and other tables may get their names. Calls come one after the other."""
+
+    __slots__ = ("_query", "_tables")
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        # The number of each table, by its name in the query.
+        self._tables: dict[TableReference, int] = {}
+
+    def __call__(self, snapshot: Snapshot) -> Any:
+        """As `run`."""
+        result = self.evaluate(snapshot)
+        return list(result) if isinstance(result, Iterator) else result
+
+    def evaluate(self, snapshot: Snapshot) -> Any:
+        """As `evaluate`."""
+        return evaluate(self._with_present_names(self._query, snapshot), snapshot)
+
+    def _with_present_names(self, query: Query, snapshot: Snapshot) -> Query:
+        number = self._tables.get(query.table)
+        if number is None:
+            number = self._tables[query.table] = find_table(query.table, snapshot).id
+        table = snapshot.catalogue.by_id.get(number)
+        if table is None or table.dropped is not None:
+            raise TableNotFound(str(query.table))
+        steps = tuple(
+            Union(tuple(self._with_present_names(other, snapshot) for other in step.others))
+            if isinstance(step, Union)
+            else step
+            for step in query.steps
+        )
+        return Query(table.reference, steps)
 
 
 def evaluate(query: Query, snapshot: Snapshot) -> Any:

@@ -138,6 +138,11 @@ class Expression:
             )
         return self._call("round")
 
+    def __neg__(self) -> NoReturn:
+        raise QueryError(
+            'an expression has no sign: write 0 - row["score"], and desc("score") for an order from high to low'
+        )
+
     # ----- operators
 
     def __eq__(self, other: object) -> Expression:  # type: ignore[override]
@@ -297,9 +302,9 @@ class Expression:
         """The integer above."""
         return self._call("ceil")
 
-    def round(self) -> Expression:
-        """The nearest integer; halves away from zero."""
-        return self._call("round")
+    def round(self, digits: object = None) -> Expression:
+        """The nearest integer; halves away from zero. There is no rounding to digits: `(row["a"] * 100).round() / 100`."""
+        return self.__round__(digits)
 
     def bit_and(self, *others: Any) -> Expression:
         """The bits that all have."""

@@ -153,9 +153,17 @@ class Namespace:
     def __getattr__(self, name: str) -> Callable[..., Expression]:
         method = None if name.startswith("_") else getattr(Expression, name, None)
         if not callable(method):
-            raise AttributeError(f"ReQL has no term `{name}` here")
+            instead = (
+                ': write db["todos"], with db = reactdb.connect(path)'
+                if name in ("table", "db", "connect")
+                else ""
+            )
+            raise AttributeError(f"ReQL has no term `{name}` here{instead}", name=name)
 
-        def term(value: Any, *arguments: Any, **options: Any) -> Expression:
+        def term(*values: Any, **options: Any) -> Expression:
+            if not values:
+                raise QueryError(f"r.{name} needs a value or a field: r.{name}(...)")
+            value, *arguments = values
             result: Expression = getattr(expr(value), name)(*arguments, **options)
             return result
 

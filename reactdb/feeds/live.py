@@ -17,12 +17,12 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from sys import is_finalizing
 from threading import get_ident
 from types import TracebackType
-from typing import Any, NamedTuple, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self, cast
 
 from reactdb.async_functions import refuse_async
 from reactdb.errors import (
@@ -41,7 +41,11 @@ from reactdb.feeds.schedulers import make_thread_safe
 from reactdb.logs import logger
 from reactdb.store.file import fork
 
+if TYPE_CHECKING:
+    from asyncio import Future
+
 Event = dict[str, Any]
+ASYNC_ADVICE: Final = "write a plain function that starts a task"
 LOADING, LIVE, FAILED, CLOSED = "loading", "live", "failed", "closed"
 
 # Live objects with subscribers, by their id: like a subscription of a feed, such an object lives as long as the database,
@@ -111,6 +115,8 @@ class Live:
     """See the head of this file."""
 
     _name = "a live result"
+    # Its kind in the table of guessed words.
+    _kind = "live value"
 
     def __init__(self, *, scheduler: Any, skip_origin: str | None, wait: bool) -> None:
         if skip_origin is not None and not isinstance(skip_origin, str):
@@ -357,7 +363,7 @@ class Live:
         for name, callback in listener._asdict().items():
             if callback is not None and not callable(callback):
                 raise InvalidOption(f"{name} is a callable or None, not {format_value(callback)}")
-            refuse_async(callback, "subscribe", "write a plain function that starts a task")
+            refuse_async(callback, "subscribe", ASYNC_ADVICE)
         key = object()
         with self._lock:
             is_over = self._is_over
@@ -398,6 +404,50 @@ class Live:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """Wait in a coroutine of asyncio until the answer has been read.
+
+        Raises: The error that has stopped it.
+        """
+        return self._loaded().__await__()
+
+    async def _loaded(self) -> Self:
+        # Imported here because only programs with an event loop need it.
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
+        loaded: Future[None] = loop.create_future()
+
+        def look(_: str = "") -> None:
+            if not loaded.done() and self.state != LOADING:
+                loaded.set_result(None)
+
+        with self._add_listener(
+            Listener(None, None, None, None, lambda _: loop.call_soon_threadsafe(look) and None)
+        ):
+            look()
+            await loaded
+        error = self.error
+        if error is not None and self.state == FAILED:
+            raise error
+        return self
+
+    async def __aenter__(self) -> Self:
+        return await self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises: AttributeError, with the right name."""
+            from reactdb.guessed_words import missing_name
+
+            raise missing_name(self, self._kind, name, dir(type(self)))
 
     def __reduce__(self) -> NoReturn:
         raise UsageError(

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import get_ident
 from typing import Any, Protocol, TypeVar, overload
 
-from reactdb.errors import UnsupportedFeed, UsageError
+from reactdb.errors import UnsupportedFeed, UsageError, format_value
 from reactdb.feeds.difference import compute_difference, identify
 from reactdb.feeds.feed import Feed, request_of
 from reactdb.feeds.live import Ending, Event, Listener, Live, open_feed
@@ -72,8 +72,16 @@ class Watchable(Protocol[Documents]):
 
 
 def parts_of(selection: Watchable[Any]) -> tuple[Query, Watcher]:
-    """The query of a selection, and its watcher."""
-    return selection._query, selection._watcher
+    """The query of a selection, and what watches it.
+
+    Raises: UsageError: It is no selection.
+    """
+    try:
+        return selection._query, selection._watcher
+    except AttributeError:
+        raise UsageError(
+            f"a live result follows a selection, such as db['todos'].filter(done=True), not {format_value(selection)}"
+        ) from None
 
 
 class Edits(list[Event]):
@@ -142,6 +150,7 @@ class LiveList(Live, Sequence[Document]):
     """
 
     _name = "a LiveList"
+    _kind = "live list"
 
     def __init__(
         self,

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from reactdb.errors import UnsupportedFeed
+from reactdb.errors import UnsupportedFeed, UsageError
 from reactdb.feeds.feed import Feed
 from reactdb.feeds.live import Ending, Event, Listener, Live, open_feed
-from reactdb.feeds.livelist import Watchable, parts_of
+from reactdb.feeds.livelist import Watchable, is_single, parts_of
 from reactdb.feeds.pipeline import same_value
 from reactdb.feeds.rerun import NewestAnswer, Rerun
 from reactdb.type_variables import Generic
@@ -46,10 +46,15 @@ class LiveValue(Live, Generic[Value]):
         """As `LiveList`, for a selection that is one value."""
         super().__init__(scheduler=scheduler, skip_origin=skip_origin, wait=wait)
         self._value: Any = None
+        self._selection = selection
         self._follow(self._source_of(selection))
 
     def _source_of(self, selection: Watchable[Any]) -> Feed | Rerun:
         query, watcher = parts_of(selection)
+        if not is_single(query):
+            raise UsageError(
+                "a LiveValue follows one value, and this selection is a sequence: its live() is a list"
+            )
         try:
             return open_feed(watcher.watch(query, {"include_initial": True, "on_overflow": "spill"}))
         except UnsupportedFeed:
@@ -60,6 +65,36 @@ class LiveValue(Live, Generic[Value]):
         """The present value: a document or None for a key, a number for a count. None while the first value is being
         read."""
         return self._value  # type: ignore[no-any-return]
+
+    @property
+    def selection(self) -> Any:
+        """What it follows. Assign another selection of one value, and it follows that one: see `select`."""
+        return self._selection
+
+    @selection.setter
+    def selection(self, selection: Watchable[Any]) -> None:
+        self.select(selection)
+
+    def select(self, selection: Watchable[Any]) -> None:
+        """Follow another selection from now on. The value stays until the new one has been read, in the state "loading"; a
+        subscriber is called if it is another value.
+
+        Raises:
+            UsageError: It has stopped, or the selection is a sequence. It then goes on as before.
+        """
+        source = self._source_of(selection)
+        if self._is_over:
+            raise UsageError(
+                f"this LiveValue is {self.state}, and follows nothing any more: make another one"
+            )
+        self._selection = selection
+
+        def switch() -> None:
+            if not self._is_over:
+                self._set_state("loading")
+                self._restart(source)
+
+        self._put(switch)
 
     # -----------------------------------------------------------------------------------------------------------
     # Taking things in: in the line, so one thread at a time

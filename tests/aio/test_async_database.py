@@ -15,7 +15,7 @@ import reactdb
 from reactdb import AsyncDatabase, InvalidOption, TableNotFound, UsageError, desc, row
 from reactdb.aio import faces
 from reactdb.aio.selection import AsyncSelection
-from reactdb.errors import NotAValue
+from reactdb.errors import FeedAborted, NotAValue
 from reactdb.table import Selection
 from tests.support.feeds import changed
 from tests.support.threads import in_thread
@@ -160,6 +160,52 @@ def test_every_name_that_acts_is_a_coroutine_function(place):
                 for name in faces.READS | faces.WRITES:
                     if callable(getattr(kind, name, None)):
                         assert inspect.iscoroutinefunction(getattr(face, name)), name
+
+    asyncio.run(main())
+
+
+def test_a_live_result_is_awaited_and_read_in_a_thread(place):
+    async def main() -> None:
+        async with reactdb.aconnect(place, durability="soft") as adb:
+            games = await adb.table_create("games")
+            await games.insert([{"id": number, "v": -number} for number in range(3)])
+
+            live = games.order_by("v").live()
+            assert live is await live
+            assert ("live", [2, 1, 0]) == (live.state, [game["id"] for game in live])
+            async with games.count().live() as count:
+                assert 3 == count.value
+            assert "closed" == count.state
+            threads = await games.map(lambda game: threading.get_ident()).live()
+            assert threading.get_ident() not in threads
+
+    asyncio.run(main())
+
+
+def test_a_live_result_that_has_failed_raises_its_error_when_it_is_awaited(place):
+    async def main() -> None:
+        async with reactdb.aconnect(place, durability="soft") as adb:
+            games = await adb.table_create("games")
+            live = await games.live()
+            loop, failed = asyncio.get_running_loop(), asyncio.Event()
+            live.subscribe(on_error=lambda error: loop.call_soon_threadsafe(failed.set))
+            await adb.table_drop("games")
+            await failed.wait()
+            with pytest.raises(FeedAborted):
+                await live
+
+    asyncio.run(main())
+
+
+def test_a_forgotten_async_or_await_is_explained():
+    async def main() -> None:
+        with pytest.raises(UsageError, match=r"async with reactdb\.aconnect"), reactdb.aconnect(":memory:"):
+            pass
+        with pytest.raises(AttributeError, match=r"await reactdb\.aconnect"):
+            reactdb.aconnect(":memory:").table("games")
+        async with reactdb.aconnect(":memory:") as adb:
+            with pytest.raises(UsageError, match=r"async with adb.transaction\(\)"), adb.transaction():
+                pass
 
     asyncio.run(main())
 

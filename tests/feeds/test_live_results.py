@@ -238,6 +238,22 @@ def test_a_list_that_is_asked_again_fails_where_its_table_is_dropped(db: Any, fi
     assert is_clean(db)
 
 
+@pytest.mark.parametrize("name", [*SELECTIONS, *VALUES, "a place"])
+def test_a_live_result_goes_on_where_its_table_is_renamed(db: Any, filled: Any, name: str) -> None:
+    select = (SELECTIONS | VALUES | {"a place": lambda t: t.order_by("a")[0]})[name]
+    live = select(filled).live()
+
+    with db.transaction():
+        db.table_rename("games", "matches")
+        db.table_create("games").insert({"id": 3, "a": 77})
+    db["matches"].insert([{"id": -1, "a": 1}, {"id": 99, "a": -1}])
+    db["matches"].get(3).update({"a": 2})
+
+    answer = select(db["matches"]).run()
+    assert "live" == live.state
+    assert exactly(answer) == exactly(list(live) if isinstance(answer, list) else live.value)
+
+
 def test_lost_history_is_read_anew_as_a_difference(tmp_path: Any) -> None:
     class Stage:
         path = str(tmp_path / "a.db")
@@ -484,3 +500,30 @@ def test_a_list_with_a_scheduler_changes_in_its_thread_only(filled: Any) -> None
             assert threading.get_ident() not in threads
     finally:
         scheduler.dispose()
+
+
+def test_a_live_value_follows_another_selection(filled: Any) -> None:
+    live, heard = filled.count().live(), []
+    live.subscribe(heard.append)
+
+    live.selection = filled.filter(a=1).count()
+    assert (2, [2], "live") == (live.value, heard, live.state)
+    filled.get(0).delete()
+    filled.get(1).delete()
+    assert (1, [2, 1]) == (live.value, heard)
+
+    with pytest.raises(reactdb.UsageError, match="this selection is a sequence"):
+        live.selection = filled
+    live.close()
+    with pytest.raises(reactdb.UsageError, match="follows nothing any more"):
+        live.selection = filled.count()
+
+
+def test_only_a_selection_can_be_followed(db: Any, filled: Any) -> None:
+    for call in (
+        lambda: reactdb.LiveList(db),
+        lambda: filled.live().select(None),
+        lambda: filled.count().live().select(filled.changes()),
+    ):
+        with pytest.raises(reactdb.UsageError, match="a live result follows a selection"):
+            call()

@@ -281,6 +281,11 @@ def test_an_async_function_is_refused(db: Any) -> None:
         db.observe(lambda db: read(db))
 
 
+def test_a_name_that_the_database_of_a_function_does_not_have_is_explained(db: Any) -> None:
+    for read in (lambda db: db.user_version, lambda db: db.stats(), lambda db: db.at(0)):
+        assert "the tables of one state, and no `" in str(db.observe(read).error)
+
+
 def test_observe_checks_its_arguments(db: Any) -> None:
     with pytest.raises(reactdb.InvalidOption, match="a function of a database"):
         db.observe(3)

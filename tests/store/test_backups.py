@@ -268,7 +268,10 @@ class TestRefusals:
             db.backup(target)
 
     def test_options_have_their_types(self, db, target):
-        for options in ({"progress": 3}, {"overwrite": "yes"}):
+        async def told_later(copied: int, total: int) -> None:
+            raise AssertionError("nobody awaits this")
+
+        for options in ({"progress": 3}, {"progress": told_later}, {"overwrite": "yes"}):
             with pytest.raises(InvalidOption):
                 db.backup(target, **options)
         for path in (":memory:", 3, None):

@@ -139,11 +139,12 @@ class TestMigrate:
         async def step(db: Any) -> None:
             pass
 
-        with (
-            reactdb.connect(":memory:") as db,
-            pytest.raises(InvalidOption, match="a migration is a function"),
-        ):
-            db.migrate([step])
+        with reactdb.connect(":memory:") as db:
+            with pytest.raises(InvalidOption, match="migrate was given an async function"):
+                db.migrate([step])
+            with pytest.raises(InvalidOption, match="returned something to await"):
+                db.migrate([lambda db: step(db)])
+            assert 0 == db.user_version
 
 
 def moment_of(hour: float) -> datetime:

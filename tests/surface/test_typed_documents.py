@@ -434,6 +434,17 @@ def test_a_list_is_always_what_reading_without_unfit_documents_returns(before, a
             assert list(board) == selection.run()
 
 
+def test_a_live_result_that_is_asked_again_goes_on_where_its_table_is_renamed():
+    with reactdb.connect(":memory:") as db:
+        db.table_create("todos").insert([{"id": 1, "rank": 5}, {"id": 2, "rank": 7}])
+        best = db.table("todos", type=Ranked).order_by(desc("rank"))[0].live()
+
+        db.table_rename("todos", "tasks")
+        db["tasks"].insert({"id": 3, "rank": 9})
+
+        assert ("live", Ranked(3, 9)) == (best.state, best.value)
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # A save
 
