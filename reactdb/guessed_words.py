@@ -108,10 +108,6 @@ SELECTION: Final[Words] = {
         "write explain() for the way a selection is read, and db.stats() for figures of the file",
     ),
     **several("agg annotate", 'write aggregate(n=r.count(), total=r.sum("score")), also after group("team")'),
-    **several(
-        "upsert insert insert_many index_create index_drop index_list index_wait set_expiry",
-        'this is a method of a table: write db["todos"] and its name',
-    ),
     **several("undo undo_stack", "write db.undo_stack(): it is of all tables"),
     **several("observe", 'write db.observe(lambda db: db["todos"].count().run()), or live()'),
     **several("for_each forEach each", "write a loop over the selection, or changes().subscribe(callback)"),
@@ -314,11 +310,17 @@ LIVE_VALUE: Final[Words] = {
     **several("data result get current latest", "write value"),
 }
 
+# For a selection that is no table.
+OF_TABLES: Final = several(
+    "upsert insert insert_many index_create index_drop index_list index_wait set_expiry",
+    'this is a method of a table: write db["todos"] and its name',
+)
+
 KINDS: Final[Mapping[str, tuple[str, Words]]] = {
     "database": ("a database", DATABASE),
     "table": ("a table", {**SELECTION, **TABLE_ONLY}),
-    "selection": ("a selection", SELECTION),
-    "document": ("the selection of one document", SELECTION),
+    "selection": ("a selection", {**SELECTION, **OF_TABLES}),
+    "document": ("the selection of one document", {**SELECTION, **OF_TABLES}),
     "feed": ("a feed", FEED),
     "live list": ("a LiveList", LIVE_LIST),
     "live value": ("a LiveValue", LIVE_VALUE),

@@ -22,14 +22,22 @@ Rule of this file: `_lock` is never held while the write lock is awaited. A thre
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reactdb.async_functions import refuse_async
 from reactdb.change import CATALOGUE, REPLACE, Change, HiddenTable
 from reactdb.documents.write import Policy, Write
-from reactdb.errors import INTERRUPTS, Conflict, HistoryLost, InvalidOption, UsageError, format_value
+from reactdb.errors import (
+    INTERRUPTS,
+    Conflict,
+    DuplicateIndexKey,
+    HistoryLost,
+    InvalidOption,
+    UsageError,
+    format_value,
+)
 from reactdb.logs import logger
 from reactdb.query import ALL_TABLES, Query
 from reactdb.session import Session, SessionInside
@@ -270,17 +278,18 @@ class UndoStack:
         """Take back the newest step, as one commit with the origin `<origin>:undo`.
 
         Args:
-            skip_conflicts: Leave out the documents that another writer has changed since, instead of refusing.
+            skip_conflicts: Leave out these documents, instead of raising Conflict.
 
         Returns:
             None where there is no step. Otherwise a dict: the `label` of the step, `restored`, the number of documents, and
             `skipped`, a list of dicts with the `table` and the `key` of each document that was left out.
 
         Raises:
-            Conflict: Another writer has changed a document since; it names the documents. Nothing was written.
+            Conflict: Another writer has changed a document since, or another document has its value of a unique index. It
+                names the documents. Nothing was written.
             HistoryLost: Retention has removed the older versions. The steps are forgotten.
             UsageError: Inside a transaction.
-            DuplicateKey and all other errors of a write.
+            All other errors of a write.
         """
         return self._move(UNDO, skip_conflicts)
 
@@ -333,13 +342,26 @@ class UndoStack:
         if not self._has_step(direction):
             return None
         moved: list[Moved] = []
+        # The documents whose values another document has by now, under a unique index, and why.
+        taken: dict[tuple[str, bytes], DuplicateIndexKey] = {}
 
         def work(transaction: WriteTransaction) -> dict[str, Any] | None:
             with self._lock:
-                return self._restore(transaction, direction, skip_conflicts, moved)
+                return self._restore(transaction, direction, skip_conflicts, moved, taken)
 
         try:
-            return session.transact(work, operation=direction, origin=f"{self._origin}:{direction}")
+            while True:
+                try:
+                    return session.transact(work, operation=direction, origin=f"{self._origin}:{direction}")
+                except DuplicateIndexKey as error:
+                    places = {
+                        (error.table, collation.key_bytes(key))
+                        for _, keys in error.duplicates
+                        for key in keys
+                    }
+                    if places <= taken.keys():
+                        raise
+                    taken.update(dict.fromkeys(places, error))
         except HistoryLost as lost:
             with self._lock:
                 self._forget()
@@ -365,7 +387,12 @@ class UndoStack:
             return bool(steps)
 
     def _restore(
-        self, transaction: WriteTransaction, direction: str, skip_conflicts: bool, moved: list[Moved]
+        self,
+        transaction: WriteTransaction,
+        direction: str,
+        skip_conflicts: bool,
+        moved: list[Moved],
+        taken: Mapping[tuple[str, bytes], DuplicateIndexKey],
     ) -> dict[str, Any] | None:
         """Write the other versions of the newest step's documents. Under the write lock and under `_lock`."""
         snapshot = transaction.snapshot()
@@ -381,7 +408,8 @@ class UndoStack:
             present, wanted = (after, before) if direction == UNDO else (before, after)
             table = tables.get(table_id)
             newest = None if table is None else snapshot.newest(table, key)
-            if table is None or self._version(table_id, key, newest) != present:
+            is_taken = table is not None and (table.name, key) in taken
+            if table is None or is_taken or self._version(table_id, key, newest) != present:
                 conflicts.append(self._describe(snapshot, table_id, key, table, newest))
                 continue
             allowed.append((table, key, self._read(snapshot, wanted, direction), wanted))
@@ -389,7 +417,12 @@ class UndoStack:
             advice = (
                 f"; {direction}(skip_conflicts=True) leaves {'it' if len(conflicts) == 1 else 'them'} out"
             )
-            raise Conflict(direction, "changed by another writer since", conflicts, advice)
+            why = (
+                "another document has its value of a unique index"
+                if taken
+                else "changed by another writer since"
+            )
+            raise Conflict(direction, why, conflicts, advice) from next(iter(taken.values()), None)
         result = UndoStep(step.label, transaction.first)
         restored: dict[Place, tuple[int, int | None]] = {}
         mark = None

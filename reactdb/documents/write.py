@@ -425,7 +425,11 @@ def insert(write: Write, documents: Prepared, conflict: OnConflict = "error") ->
     for key, body in documents:
         old = write.head(key)
         if old is None or conflict == "replace":
-            write.put(key, old, body, REPLACE)
+            if conflict == "update" and write.policy.checks_documents:
+                # It may be a part of a document, and there is no document to merge it into.
+                write.put_document(key, old, codec.decode(body), REPLACE)
+            else:
+                write.put(key, old, body, REPLACE)
             continue
         before, new = codec.decode(old[1]), codec.decode(body)
         if conflict == "update":

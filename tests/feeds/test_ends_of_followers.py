@@ -277,7 +277,6 @@ NOT_FOLLOWERS = {
     "WritableFile": "the open file",
     "Publisher": "the open file",
     "Watched": "the open file",
-    "UndoStack": "has a state to show, and no end: its feed ends with the database, and then no button changes",
 }
 
 

@@ -91,6 +91,17 @@ class TestEveryKindOfType:
         assert todos.run() == list(todos) == todos.filter(row["done"]).run() == [milk]
         assert todos.get("b").run() is None
 
+    def test_an_upsert_takes_a_part_of_a_document_and_checks_what_it_makes(self, db, plain, kind):
+        todos = db.table("todos", type=kind)
+        todos.insert(kind(title="milk", done=False, id="a"))
+
+        assert todos.upsert({"id": "a", "done": True})["replaced"] == 1
+        assert todos.get("a").run() == kind(title="milk", done=True, id="a")
+        for part in ({"id": "a", "done": "yes"}, {"id": "b", "done": True}):
+            with pytest.raises(TypeMismatch):
+                todos.upsert(part)
+        assert plain.run() == [{"id": "a", "title": "milk", "done": True}]
+
     def test_many_objects_and_dicts_go_in_together(self, db, kind):
         todos = db.table("todos", type=kind)
 

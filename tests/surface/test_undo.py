@@ -222,6 +222,35 @@ class TestConflicts:
         with pytest.raises(Conflict):
             second.undo()
 
+    def test_a_value_that_another_document_has_by_now_is_a_conflict(self, db, todos):
+        todos.index_create("email", unique=True)
+        todos.insert([{"id": 1, "email": "a"}, {"id": 2, "email": "b"}])
+        stack = db.undo_stack()
+        with stack.group("both"):
+            todos.get(1).update({"email": "new"})
+            todos.get(2).update({"email": "newer"})
+        write_as(db, "sync", lambda: todos.insert({"id": 3, "email": "a"}))
+        with pytest.raises(
+            Conflict, match="undo: another document has its value of a unique index: todos/1;"
+        ):
+            stack.undo()
+        assert todos.get(2).run()["email"] == "newer"
+        assert stack.undo(skip_conflicts=True)["skipped"] == [{"table": "todos", "key": 1}]
+        assert todos.order_by().map(row["email"]).run() == ["new", "b", "a"]
+        assert not stack.can_undo
+
+    def test_a_swap_under_a_unique_index_is_undone_and_redone(self, db, todos):
+        todos.index_create("place", unique=True)
+        todos.insert([{"id": 1, "place": 1}, {"id": 2, "place": 2}])
+        stack = db.undo_stack()
+        with db.transaction():
+            todos.get(1).update({"place": 2})
+            todos.get(2).update({"place": 1})
+        stack.undo()
+        assert todos.order_by().map(row["place"]).run() == [1, 2]
+        stack.redo()
+        assert todos.order_by().map(row["place"]).run() == [2, 1]
+
     def test_inside_a_transaction_it_is_refused(self, db, todos):
         stack = db.undo_stack()
         todos.insert({"id": 1})
