@@ -455,6 +455,7 @@ def _beginning(stage: Stage) -> None:
     "AsyncDatabase.transaction",
     "AsyncOpenTransaction.share",
     "AsyncSelection.changes",
+    "AsyncSelection.live",
 )
 def _awaited(stage: Stage) -> None:
     async def main() -> None:
@@ -477,6 +478,9 @@ def _awaited(stage: Stage) -> None:
                     raise ValueError
             async for _ in adb.log(since=await adb.seq - 1):
                 break
+            async with games.live() as board, games.count().live() as count:
+                board.subscribe(lambda edits: None)
+                count.subscribe(lambda value: None)
 
     asyncio.run(main())
 
