@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from reactdb.aio.calls import ThreadCall
-from reactdb.aio.faces import Face
+from reactdb.aio.faces import AwaitedValue, Face
 from reactdb.aio.selection import AsyncSelection
 from reactdb.aio.work import READERS, TransactionThread, Work, WorkInside, call_in_background
 from reactdb.change import Change
@@ -124,9 +124,9 @@ class AsyncReadable(Face):
             return AsyncDatabase(result)
         return AsyncReadable(result) if isinstance(result, ReadableDatabase) else result
 
-    def table(self, name: str, **options: Any) -> AsyncSelection:
-        """The table of this name. Its existence is checked when it is used. Options as for `Database.table`."""
-        return AsyncSelection(self._other.table(name, **options), self._work)
+    def table(self, name: str, *arguments: Any, **options: Any) -> AsyncSelection:
+        """The table of this name. Its existence is checked when it is used. Arguments as for `Database.table`."""
+        return AsyncSelection(self._other.table(name, *arguments, **options), self._work)
 
     def __getitem__(self, name: str) -> AsyncSelection:
         return self.table(name)
@@ -186,6 +186,18 @@ class AsyncDatabase(AsyncReadable):
             call_in_background(self._other.close)
             return
         await self.close()
+
+    @property
+    def user_version(self) -> AwaitedValue:
+        """`await adb.user_version`: as `Database.user_version`. It is set by `migrate`."""
+        return AwaitedValue(partial(self._work.read, lambda: self._other.user_version))
+
+    @user_version.setter
+    def user_version(self, version: object) -> NoReturn:
+        raise UsageError(
+            "an assignment cannot be awaited: `await adb.migrate(steps)` counts the steps, or set `adb.sync.user_version` in a "
+            "thread"
+        )
 
     def changes(self, **options: Any) -> Feed:
         """A feed of every table, for `async for`: see `Database.changes`.

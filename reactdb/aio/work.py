@@ -29,7 +29,7 @@ from reactdb.clock import monotonic
 from reactdb.documents.extent import concerns_few
 from reactdb.errors import TransactionEnded, TransactionOwned, UsageError
 from reactdb.feed_source import FeedSource
-from reactdb.feeds.feed import Feed
+from reactdb.feeds.feed import Feed, mark_awaited
 from reactdb.query import Query
 from reactdb.session import Session
 from reactdb.store.engine import Engine
@@ -220,7 +220,7 @@ class Work:
 
     def open_feed(self, source: FeedSource, options: dict[str, Any]) -> Feed:
         """A feed of the source, with these options. This reads the names of tables and indexes, and no documents."""
-        return source.changes(**options)
+        return mark_awaited(source.changes(**options))
 
     async def write(self, function: Callable[[], T], operation: str) -> T:
         """Make a call that writes."""

@@ -68,6 +68,9 @@ ASYNC_ADVICE = "write `async for change in feed`, or a plain function that start
 class Feed(Stays, Observable[Event]):
     """See the head of this file, and `Selection.changes` for its options and events."""
 
+    # See `mark_awaited`.
+    _is_awaited = False
+
     def __init__(
         self,
         hub: FeedHub,
@@ -92,6 +95,7 @@ class Feed(Stays, Observable[Event]):
     def _of(self, flow: Flow, scheduler: Any) -> Feed:
         feed = type(self).__new__(type(self))
         feed._prepare(flow, scheduler)
+        feed._is_awaited = self._is_awaited
         return feed
 
     def _prepare(self, flow: Flow, scheduler: Any) -> None:
@@ -221,7 +225,13 @@ class Feed(Stays, Observable[Event]):
             hub.drain()
 
     def cursor(self) -> Cursor[Event]:
-        """Subscribe, and get a cursor to take events from."""
+        """Subscribe, and get a cursor to take events from.
+
+        Raises:
+            UsageError: The feed is of an awaited database, and an event loop runs in this thread. Also every error that keeps the
+                feed from beginning.
+        """
+        check_not_on_loop(self)
         consumer = PullConsumer()
         self._open(consumer)
         return Cursor(consumer, self._flow)
@@ -407,7 +417,29 @@ def copy_feed(feed: Feed, kind: type[Kind]) -> Kind:
     """The same feed as an object of another class of feeds."""
     copy = kind.__new__(kind)
     copy._prepare(feed._flow, feed._scheduler)
+    copy._is_awaited = feed._is_awaited
     return copy
+
+
+def mark_awaited(feed: Feed) -> Feed:
+    """The feed, as one of an awaited database: it is not read by waiting in the thread of an event loop."""
+    feed._is_awaited = True
+    return feed
+
+
+def check_not_on_loop(feed: Feed) -> None:
+    """Raises: UsageError, for a feed of an awaited database, where a loop runs in this thread."""
+    if feed._is_awaited:
+        from asyncio import get_running_loop
+
+        try:
+            get_running_loop()
+        except RuntimeError:
+            return
+        raise UsageError(
+            "to wait for this feed here would stop the event loop for ever: write `async for change in feed:`, or "
+            "`async with feed.acursor() as cursor:`"
+        )
 
 
 def make_feed(flow: Flow) -> Feed:

@@ -46,7 +46,7 @@ AFTER = b"\x00"
 
 
 class HiddenAxis:
-    """The values of a document that are too long for an index, cut as they are stored."""
+    """The overlong values of a document, cut to the stored length."""
 
     __slots__ = ("_id", "index")
 
@@ -104,7 +104,7 @@ class ReadSet:
         self._add_range(table, None if index is None else IndexAxis(index), start, stop)
 
     def add_hidden_range(self, table: TableInfo, index: IndexInfo, start: bytes, stop: bytes) -> None:
-        """The same, of the values that are too long for the index."""
+        """The same for values beyond the length limit of the index."""
         self._add_range(table, HiddenAxis(index), start, stop)
 
     def _add_range(self, table: TableInfo, axis: ReadAxis, start: bytes, stop: bytes) -> None:
@@ -158,7 +158,7 @@ class ReadSet:
         return texts
 
     def whole_tables(self) -> list[str]:
-        """The names of the tables whose every change concerns the set."""
+        """The names of the tables that count as read as a whole."""
         return [self._tables[table_id].name for table_id in sorted(self._whole)]
 
 
@@ -167,7 +167,7 @@ def _count(number: int, noun: str) -> str:
 
 
 class TrackedSnapshot(Snapshot):
-    """A snapshot that notes in `read_set` what is read from it."""
+    """A snapshot that notes its reads in `read_set`."""
 
     def __init__(self, now: Snapshot, read_set: ReadSet) -> None:
         super().__init__(now.connection, now.catalogue)
@@ -221,7 +221,7 @@ class TrackedSnapshot(Snapshot):
         self, index: IndexInfo, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
     ) -> Sequence[bytes]:
         if limit >= 0:
-            # With their values, which say how far the limit has let it read.
+            # With their values: these show how far the read went before its limit.
             return [entry.body for entry in self.entries(index, start, stop, reverse=reverse, limit=limit)]
         self._note(table, index, start, stop, reverse, None)
         return self._now.entry_bodies(index, table, start, stop, reverse, limit)
@@ -249,7 +249,7 @@ class TrackedSnapshot(Snapshot):
         reverse: bool,
         last: bytes | None,
     ) -> None:
-        """`last`: the value at which a limit has ended the read; None: it was read to its end."""
+        """`last`: the value at which a limit has ended the read; None: the read went to the end."""
         if last is not None and reverse:
             start = last
         elif last is not None:

@@ -1,15 +1,15 @@
-"""Rerun: a computation over one snapshot, made again after each commit that concerns what it has read.
+"""Rerun: a computation over one snapshot. It is repeated after each commit that can change its result.
 
-    1. open a snapshot, at position p; compute, and note what is read
-    2. give the snapshot back, and deliver the answer
-    3. watch for changes past p that concern the read set; the log is read from p on, so no commit is missed
-    4. the first one leads back to 1
+    1. open a snapshot at position p; compute, and note the reads
+    2. close the snapshot, and deliver the result
+    3. watch for changes past p that concern the reads; the log is read from p on, so no commit is missed
+    4. the first such change leads back to 1
 
-Several commits may lead to one computation, of the newest state. An older answer never comes after a newer one, because one
-thread at a time computes and delivers. It holds no lock that another thread could wait for. If the read set has not
-changed, the watch goes on; it may report changes up to p, which have no effect.
+Several commits lead to one computation, of the newest state. An older result never follows a newer one: one thread at a
+time computes and delivers, and holds no lock meanwhile. If the reads are the same as before, the watch goes on, and
+reports changes up to p in vain.
 
-Rule of this file: it knows no query and no subscriber; it computes in the thread in which its watch calls it.
+Rule of this file: it knows no query and no user. It computes where its watch calls it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from reactdb.store.snapshot import Snapshot
 
 Take = Callable[[str, Any], None]
 Compute = Callable[[Snapshot], Any]
-# Changes between two answers that are looked through for their writers.
+# The most changes between two results whose writers are looked up.
 MOST_LOOKED_THROUGH: Final = 1_000
 
 
 class NewestAnswer(NamedTuple):
-    """What was computed.
+    """A result.
 
     Attributes:
         seq: As of which change.
@@ -49,7 +49,7 @@ class NewestAnswer(NamedTuple):
 
 
 class Rerun:
-    """A computation that can be started. `scheduler`: as for `Feed`. `handle`: the reference keeps the file open."""
+    """A computation, ready to start. `scheduler`: as for `Feed`. `handle`: the reference keeps the file open."""
 
     def __init__(self, hub: FeedHub, compute: Compute, scheduler: Any, handle: object) -> None:
         self.hub = hub
@@ -126,7 +126,7 @@ class Running:
             self._end(error)
             return
         if failure is not None:
-            # What it depends on was perhaps not read this time.
+            # The error may have prevented some of the reads.
             read_set.add(self.read_set)
         self.read_set, self.seq = read_set, seq
         # The watch first: a subscriber may write.
@@ -138,7 +138,7 @@ class Running:
                 self._take("trouble", failure)
 
     def _find_origin(self, snapshot: Snapshot, seq: int) -> str | None:
-        """The writer of all changes since the last answer that concern it."""
+        """The writer of all changes since the last result; None for several writers. Changes that do not concern it are left out."""
         if self._routes is None or not 0 <= self.seq < seq <= self.seq + MOST_LOOKED_THROUGH:
             return None
         try:
@@ -170,7 +170,7 @@ class Running:
             if self._is_over:
                 watch.dispose()
         except HistoryLost:
-            # It has read a state that is long past: once more.
+            # History was removed meanwhile: compute once more.
             self._is_due = True
         except DatabaseClosed:
             self._on_completed(None)
@@ -180,7 +180,7 @@ class Running:
             before.dispose()
 
     def _on_change(self, event: dict[str, Any]) -> None:
-        # An event without a seq says that some were dropped.
+        # An event without a seq reports dropped events.
         if not self._is_over and event.get("seq", self.seq + 1) > self.seq:
             self.run()
 

@@ -498,3 +498,34 @@ def test_a_face_covers_selections_only(place):
             assert isinstance(await games.explain(), dict)
 
     asyncio.run(main())
+
+
+def test_waiting_for_a_feed_in_the_loop_is_refused_and_in_a_thread_allowed(place):
+    async def main() -> None:
+        async with reactdb.aconnect(place, durability="soft") as adb:
+            games = await adb.table_create("games")
+            for feed in (games.changes(), adb.changes(), games.changes().filter(row["new_val"]["n"] > 0)):
+                for wait in (iter, lambda feed: feed.cursor()):
+                    with pytest.raises(UsageError, match="async for change in feed"):
+                        wait(feed)
+            feed = games.changes(include_initial=True)
+            await games.insert({"id": 1})
+
+            def take() -> Any:
+                with feed.cursor() as cursor:
+                    return cursor.next(timeout=20)
+
+            assert {"new_val": {"id": 1}} == await asyncio.to_thread(take)
+
+    asyncio.run(main())
+
+
+def test_a_version_is_read_by_await_and_an_assignment_says_what_to_write(place):
+    async def main() -> None:
+        async with reactdb.aconnect(place, durability="soft") as adb:
+            assert [1] == await adb.migrate([lambda db: db.table_create("games")])
+            assert 1 == await adb.user_version
+            with pytest.raises(UsageError, match=r"await adb\.migrate\(steps\)"):
+                adb.user_version = 5
+
+    asyncio.run(main())

@@ -46,6 +46,7 @@ def db() -> Any:
 
 def test_a_table_has_the_type_that_it_was_opened_with(db: Database) -> None:
     assert_type(db.table("todos", type=Todo), Table[Todo])
+    assert_type(db.table("todos", Todo), Table[Todo])
     assert_type(db.table("cards", type=Card), Table[Card])
     assert_type(db.table("notes", type=Note), Table[Note])
     assert_type(db.table("people", type=Person), Table[Person])
