@@ -138,7 +138,7 @@ class Running:
                 self._take("trouble", failure)
 
     def _find_origin(self, snapshot: Snapshot, seq: int) -> str | None:
-        """The writer of all changes since the last result; None for several writers. Changes that do not concern it are left out."""
+        """The writer of the relevant changes since the last result; None for several writers."""
         if self._routes is None or not 0 <= self.seq < seq <= self.seq + MOST_LOOKED_THROUGH:
             return None
         try:
