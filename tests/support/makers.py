@@ -688,7 +688,7 @@ NO_MAKERS: dict[str, str] = {
     "Blobs": "get totals",
     "Cursor": "token",
     "AsyncCursor": "token",
-    "AsyncDatabase": "sync",
+    "AsyncDatabase": "sync user_version",
     "AsyncOpenTransaction": "close sync",
     "FeedReader": "is_ending is_finished on_ready poll position queued rest",
     "LiveList": "changes select selection subscribe",
