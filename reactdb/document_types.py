@@ -222,7 +222,7 @@ class MsgspecType(DocumentType):
         self._list = list[kind]
         self._names: frozenset[str] | None = None
         try:
-            # Bad annotations are told here, and not by the first document.
+            # An annotation that msgspec does not know raises here, before the first document is read.
             self._convert([], self._list, builtin_types=BUILTIN, dec_hook=_read_other)
         except (TypeError, NameError) as error:
             raise InvalidOption(f"type {self.name} cannot be a type of documents: {error}") from error

@@ -134,12 +134,6 @@ class Observation(Live):
         """
         return self._add_listener(Listener(callback, None, on_error, on_completed, on_state))
 
-    @property
-    def changes(self) -> Any:
-        """The new results as an Observable. It completes when the observation or its database is closed, and fails with the
-        first error."""
-        return self._observe()
-
     def stats(self) -> dict[str, Any]:
         """Figures: `runs`, how often the function ran; `seq`, the newest change that the value includes; `reads`, the reads of
         the last run, in words; and `hints`, about reads that cause more runs than necessary."""

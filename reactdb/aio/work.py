@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 # Reads compute under Python's lock, so more threads than processors help only while they wait for the disk.
 READERS = Threads("reactdb-reads", min(16, (os.cpu_count() or 1) + 4))
-# Writers wait for their turn and for the disk: a commit that is flushed serves those that wait behind it.
+# More than processors, because a writer waits for its turn and for the disk. One flush commits the writes of several threads.
 WRITERS = Threads("reactdb-writes", 32)
 # A read in memory of at most so many documents takes less time than a loop should stand still: 1 ms.
 MOST_DOCUMENTS = 500

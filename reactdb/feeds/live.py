@@ -225,7 +225,7 @@ class Live:
         elif kind == "trouble":
             self._take_trouble(value)
         elif isinstance(value, HistoryLost):
-            # What it has missed was removed from the log. So the answer is read anew, and the difference is told.
+            # Changes that it needs were removed from the log. It reads the result again; subscribers get the difference.
             self._set_state(LOADING)
             self._restart(following.source)
         else:
@@ -382,8 +382,10 @@ class Live:
 
         return Ending(end)
 
-    def _observe(self) -> Any:
-        """The notifications as an Observable."""
+    @property
+    def changes(self) -> Any:
+        """The notifications of `subscribe` as an Observable. It completes when this or the database is closed, and fails with the
+        error that has stopped this, or with an error of an observed function."""
         return make_observable(
             lambda on_next, on_error, on_completed: self._add_listener(
                 Listener(on_next, None, on_error, on_completed, None)

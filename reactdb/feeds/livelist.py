@@ -180,7 +180,7 @@ class LiveList(Live, Sequence[Document]):
         # The thread that calls hooks, and the list as that thread sees it.
         self._stepping: tuple[int, list[Document]] | None = None
         self._selection = selection
-        # By which field elements are told apart where two answers are compared.
+        # The field that identifies an element, for the difference between two results.
         self._primary_key, source = self._source_of(selection)
         self._following_key = self._primary_key
         self._follow(source)
@@ -341,12 +341,6 @@ class LiveList(Live, Sequence[Document]):
             InvalidOption: An argument cannot be called.
         """
         return self._add_listener(Listener(callback, before, on_error, on_completed, on_state))
-
-    @property
-    def changes(self) -> Any:
-        """The list's own notifications as an Observable of `Edits`. It fails with the error that has stopped the list, and
-        completes when the list or its database is closed."""
-        return self._observe()
 
     # -----------------------------------------------------------------------------------------------------------
     # Reading

@@ -131,11 +131,6 @@ class LiveValue(Live, Generic[Value]):
         those of `LiveList.subscribe`."""
         return self._add_listener(Listener(callback, None, on_error, on_completed, on_state))
 
-    @property
-    def changes(self) -> Any:
-        """Its notifications as an Observable of values, as `LiveList.changes`."""
-        return self._observe()
-
     def __repr__(self) -> str:
         state = self.state
         return f"{type(self).__name__}({self._value!r}{'' if state == 'live' else f', {state}'})"

@@ -182,7 +182,7 @@ def show_value(connection: Connection, catalogue: Catalogue, claim: Claim, key: 
 def _show(connection: Connection, catalogue: Catalogue, index: IndexInfo, value: bytes, key: bytes) -> Any:
     node = index.expression.node
     if isinstance(node, Call) and node.operation == OPERATION and isinstance(node.arguments[1], Constant):
-        # Its values are bytes that nobody can read. So the document's own values are shown.
+        # The index of MongoDB's dialect has values of its own format. The message shows the values of the document.
         found = read_document(connection, catalogue.by_id[index.table_id], key)
         if found is not None:
             document = codec.decode(found[1])

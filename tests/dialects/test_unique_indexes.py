@@ -236,7 +236,7 @@ class TestMongoDB:
 
 
 class TestMongoDBsOwnIndexes:
-    """The rule is MongoDB's, whoever writes."""
+    """Native writes keep MongoDB's rule, too."""
 
     @pytest.fixture
     def collection(self, db: Any) -> Any:

@@ -61,7 +61,7 @@ def keys_of(table: Any) -> list[Any]:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What is deleted, and what is told
+# The deletions, and their events
 
 
 def test_a_document_is_deleted_at_its_end_and_not_before(db: Any, time: Time) -> None:

@@ -691,5 +691,5 @@ NO_MAKERS: dict[str, str] = {
     "AsyncDatabase": "sync user_version",
     "AsyncOpenTransaction": "close sync",
     "FeedReader": "is_ending is_finished on_ready poll position queued rest",
-    "LiveList": "changes select selection subscribe",
+    "LiveList": "select selection subscribe",
 }

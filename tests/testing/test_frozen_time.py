@@ -18,7 +18,7 @@ MOMENT = datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
 
 @pytest.fixture(params=["freezegun", "time_machine"])
 def frozen(request: pytest.FixtureRequest) -> Any:
-    """A function that gives a block in which the time stands still, by one of the two libraries."""
+    """A function that freezes the time: `with frozen(moment):`. Each test runs with freezegun and with time-machine."""
     library = pytest.importorskip(request.param, reason="`pip install freezegun time-machine` for this test")
     if request.param == "freezegun":
         return lambda: library.freeze_time(MOMENT.replace(tzinfo=None))
