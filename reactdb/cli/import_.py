@@ -28,7 +28,14 @@ import click
 from reactdb.cli.blobfiles import put_from
 from reactdb.cli.csvform import TYPES, read_header, read_row
 from reactdb.cli.export import Deleted
-from reactdb.cli.files import file_argument, json_option, open_database, refuse_database, table_argument
+from reactdb.cli.files import (
+    complete_file,
+    file_argument,
+    json_option,
+    open_database,
+    refuse_database,
+    table_argument,
+)
 from reactdb.cli.groups import nearest
 from reactdb.cli.sources import BadLine, LineReader, parse_delimiter, recognise
 from reactdb.cli.terminal import Progress, note, plural, write_line
@@ -160,7 +167,7 @@ class Lines:
 @click.command("import")
 @file_argument
 @table_argument
-@click.argument("source", metavar="[SOURCE]", default="-")
+@click.argument("source", metavar="[SOURCE]", default="-", shell_complete=complete_file)
 @click.option(
     "--format",
     "form",
