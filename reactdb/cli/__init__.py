@@ -3,7 +3,10 @@
 Each command is a module of its own, imported when it is called: `reactdb --help` imports none of them, nor the database.
 
     rows, tail, top, inspect_          the content of a file, its changes, its size
-    import_, export, salvage           documents from text and to text; the readable part of a damaged file
+    tables, index, document            tables, indexes, and documents by their keys
+    shell, shellnames                  a Python prompt on a file; its completion
+    import_, sources, export, salvage  documents from text and to text; the readable part of a damaged file
+    undo, backup                       taking commits back; a copy of a file
     doctor, compact, consumers         looking after a file
     serve, sync                        other databases' clients; another database
     spark, sparkrun                    from the log to Parquet; running Spark for a command
@@ -11,9 +14,10 @@ Each command is a module of its own, imported when it is called: `reactdb --help
 
 What commands share:
 
+    groups, completion                 groups of commands, and the nearest names; completion in a shell
     files, condition                   files, tables and keys from a command line; conditions
     terminal, changelines              output for people; a change as a line
-    csvform, blobfiles                 documents as CSV; blobs as files beside an export
+    documentlines, csvform, blobfiles  documents as lines; as CSV; blobs as files beside an export
 
 Exit codes: 0 done (also a `tail` or `top` that was ended by Ctrl-C), 1 an error or a finding, 2 a mistake in the command line,
 130 interrupted. Errors are one line on standard error, `reactdb: what is wrong`; there is never a traceback.
@@ -25,11 +29,14 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
+from reactdb.cli.groups import Verbs
 from reactdb.cli.terminal import one_line
 from reactdb.errors import ReactDBError
 
@@ -37,27 +44,37 @@ INTERRUPTED = 130
 
 # Name -> (module, attribute, help line of `reactdb --help`). A test compares the help line with the command's docstring.
 COMMANDS = {
+    "backup": ("reactdb.cli.backup", "backup", "Copy a file while others write to it."),
     "compact": ("reactdb.cli.compact", "compact", "Remove history and give room back."),
+    "completion": ("reactdb.cli.completion", "completion", "Print the script for completion in a shell."),
     "consumers": ("reactdb.cli.consumers", "consumers", "Show the durable consumers of a file."),
+    "delete": ("reactdb.cli.document", "delete", "Delete the documents of keys, all in one commit."),
     "demo": ("reactdb.cli.demo", "demo", "Watch a real day of departures go through a reactive database."),
     "doctor": ("reactdb.cli.doctor", "doctor", "Check a database file for damage."),
     "export": ("reactdb.cli.export", "export", "Write a table's documents, or changes, as text."),
-    "import": ("reactdb.cli.import_", "import_", "Store documents from JSON lines or CSV."),
+    "get": ("reactdb.cli.document", "get", "Print the documents of keys."),
+    "import": ("reactdb.cli.import_", "import_", "Store documents from JSON, CSV or TSV."),
+    "index": ("reactdb.cli.index", "index", "Create, drop and list the indexes of a table."),
     "inspect": (
         "reactdb.cli.inspect_",
         "inspect",
         "Show the content of a file, a table or a document's history.",
     ),
+    "put": ("reactdb.cli.document", "put", "Store documents, all in one commit."),
     "rows": ("reactdb.cli.rows", "rows", "Print a table's documents."),
     "serve": ("reactdb.cli.serve", "serve", "Let other databases' clients use a file."),
+    "shell": ("reactdb.cli.shell", "shell", "Open a Python prompt on a file."),
     "spark": ("reactdb.cli.spark", "spark", "Analyse files with Spark: from the log to Parquet."),
     "sync": ("reactdb.cli.sync", "sync", "Synchronise a table with CouchDB, PouchDB or another reactdb."),
+    "table": ("reactdb.cli.tables", "table", "Create, rename, drop and list tables."),
+    "tables": ("reactdb.cli.tables", "tables", "List the tables of a file."),
     "tail": ("reactdb.cli.tail", "tail", "Print the changes of a table, or of all tables."),
     "top": ("reactdb.cli.top", "top", "Show a file at work, refreshed each second."),
+    "undo": ("reactdb.cli.undo", "undo", "Take back the newest commits."),
 }
 
 
-class Commands(click.Group):
+class Commands(Verbs):
     """A group that imports its commands when they are called, and prints their errors as one line."""
 
     def list_commands(self, context: click.Context) -> list[str]:
@@ -73,6 +90,25 @@ class Commands(click.Group):
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, words) for name, (_, _, words) in sorted(COMMANDS.items())])
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = [
+            CompletionItem(name, help=words)
+            for name, (_, _, words) in sorted(COMMANDS.items())
+            if name.startswith(incomplete)
+        ]
+        # The options; click's own list of commands would import each of them.
+        return [*found, *click.Command.shell_complete(self, context, incomplete)]
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except BrokenPipeError:
+            # The reader of a pipe, such as `head`, has read enough. The interpreter flushes standard output at its end, which
+            # would fail once more.
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
 
     def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
         run: Any = super().main

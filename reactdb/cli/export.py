@@ -20,6 +20,8 @@ from reactdb.cli import changelines, csvform
 from reactdb.cli.blobfiles import write_blobs_beside
 from reactdb.cli.files import (
     SEQ,
+    complete_file,
+    complete_table,
     documents,
     file_argument,
     json_option,
@@ -43,8 +45,8 @@ class Deleted(NamedTuple):
 
 @click.command()
 @file_argument
-@click.argument("table", metavar="TABLE", required=False)
-@click.argument("target", metavar="[TARGET]", default="-")
+@click.argument("table", metavar="TABLE", required=False, shell_complete=complete_table)
+@click.argument("target", metavar="[TARGET]", default="-", shell_complete=complete_file)
 @click.option(
     "--format", "form", type=click.Choice(["jsonl", "csv"]), help="[default: by TARGET's ending, or jsonl]"
 )

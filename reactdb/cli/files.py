@@ -6,29 +6,86 @@ Rule of this file: no output.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from reactdb.cli.condition import parse_condition
-from reactdb.database import Database, PastDatabase, connect
-from reactdb.errors import CannotOpen, InvalidDocument, QueryError
+from reactdb.cli.groups import nearest
+from reactdb.database import Database, ReadableDatabase, connect
+from reactdb.errors import (
+    CannotOpen,
+    IndexNotFound,
+    InvalidDocument,
+    QueryError,
+    ReactDBError,
+    TableNotFound,
+)
 from reactdb.expression import Expression
+from reactdb.expression.analyse import fields_read
 from reactdb.json import loads
 from reactdb.store.file.sqlite import file_bytes
+from reactdb.table import Selection, Table
 from reactdb.values.collation import maxval, minval
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # The number of documents in memory at a time, for any size of the table.
 PAGE_DOCUMENTS = 500
+# The number of documents whose fields are known, where a field of the command line is compared with them.
+SAMPLE_DOCUMENTS = 1_000
 
-file_argument = click.argument("file", metavar="FILE")
-table_argument = click.argument("table", metavar="TABLE")
 SEQ = click.IntRange(min=0)
+
+
+def complete_file(context: click.Context, parameter: click.Parameter, word: str) -> list[CompletionItem]:
+    """For the completion of a shell: names of files, which the shell itself knows."""
+    return [CompletionItem(word, type="file")]
+
+
+def complete_table(context: click.Context, parameter: click.Parameter, word: str) -> list[CompletionItem]:
+    """For the completion of a shell: the tables of FILE that begin with a word."""
+    try:
+        with connect(context.params["file"], read_only=True) as database:
+            return [CompletionItem(name) for name in database if name.startswith(word)]
+    except (KeyError, TypeError, ReactDBError, OSError):
+        # A shell that completes a word has no place for an error.
+        return []
+
+
+file_argument = click.argument("file", metavar="FILE", shell_complete=complete_file)
+table_argument = click.argument("table", metavar="TABLE", shell_complete=complete_table)
+optional_table_argument = click.argument(
+    "table", metavar="[TABLE]", required=False, shell_complete=complete_table
+)
+
+
+# click 8.1 has no parameter here.
+class Moment(click.ParamType):  # type: ignore[type-arg]
+    """A seq, or a time in ISO 8601; without an offset, the time is in the time zone of this machine."""
+
+    name = "seq or time"
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> int | datetime:
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]
+        if value.isdecimal():
+            return int(value)
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a seq nor a time, such as 2026-07-21T14:30.", parameter, context)
+        return moment if moment.tzinfo is not None else moment.astimezone()
+
+
+MOMENT = Moment()
 
 
 class Finite(click.FloatRange):
@@ -69,8 +126,14 @@ def json_option(words: str) -> Callable[[F], F]:
     return click.option("--json", "as_json", is_flag=True, help=words)
 
 
-def open_database(file: str, *, write: bool = False, create: bool = False, advice: str = "") -> Database:
-    """Open an existing file, for reading only unless `write`. A missing or empty file becomes a database only if `create`.
+@contextmanager
+def open_database(
+    file: str, *, write: bool = False, create: bool = False, advice: str = ""
+) -> Iterator[Database]:
+    """Open an existing file, for reading only unless `write`, and close it at the end. A missing or empty file becomes a
+    database only if `create`.
+
+    Inside of the block, an error about a missing table or index gets the nearest name.
 
     Args:
         advice: The advice if there is no database, for the end of the error message.
@@ -78,13 +141,53 @@ def open_database(file: str, *, write: bool = False, create: bool = False, advic
     Raises:
         CannotOpen: There is no database, or `reactdb.connect` raised it.
     """
-    if write and not create and not os.path.exists(file):
-        raise CannotOpen(os.path.abspath(file), f"it does not exist{advice}")
     # An empty file with a write-ahead log has lost data; `connect` raises an error for it.
     path = os.path.realpath(file)
+    if not create and not os.path.exists(path):
+        raise CannotOpen(os.path.abspath(file), f"it does not exist{advice}{nearest_file(path)}")
     if not create and os.path.isfile(path) and not file_bytes(path) and not file_bytes(path + "-wal"):
         raise CannotOpen(path, f"it is empty: no database{advice}")
-    return connect(file, read_only=not write)
+    with connect(file, read_only=not write) as database:
+        try:
+            yield database
+        except TableNotFound as error:
+            raise click.ClickException(f"{error}{nearest(error.name, database)}") from error
+        except IndexNotFound as error:
+            known = database.table(error.table).index_list() if error.table in database else []
+            raise click.ClickException(f"{error}{nearest(error.index, known)}") from error
+
+
+def nearest_file(path: str) -> str:
+    """`; the nearest is ...` with the file of the same folder whose name is like a wrong one; empty without one."""
+    folder, name = os.path.split(path)
+    try:
+        names = [entry.name for entry in os.scandir(folder) if entry.is_file()]
+    except OSError:
+        return ""
+    found = nearest(name, (one for one in names if not one.endswith(("-wal", "-shm"))))
+    return f"; t{found[2:-1]}" if found else ""
+
+
+def unknown_fields(table: Table, expressions: Iterable[Expression], names: Iterable[str]) -> list[str]:
+    """A sentence for each field that no document has: fields that expressions read, and names of columns.
+
+    A table has no list of its fields, so the first 1,000 documents decide; of an empty table, every field may be right.
+    """
+    wanted = list(names)
+    for expression in expressions:
+        wanted += sorted(fields_read(expression) or ())
+    sample = table.limit(SAMPLE_DOCUMENTS).run() if wanted else []
+    known = {name for document in sample for name in document}
+    whose = (
+        "no document"
+        if len(sample) < SAMPLE_DOCUMENTS
+        else f"none of the first {SAMPLE_DOCUMENTS:,} documents"
+    )
+    return [
+        f"{whose} of table `{table.name}` has the field `{name}`.{nearest(name, known)}"
+        for name in dict.fromkeys(wanted)
+        if sample and name not in known
+    ]
 
 
 def refuse_database(file: str, other: str) -> None:
@@ -98,13 +201,14 @@ def refuse_database(file: str, other: str) -> None:
 
 
 def documents(
-    database: PastDatabase, table: str, limit: int | None = None, where: Any = None
+    database: ReadableDatabase, table: str, limit: int | None = None, where: Any = None, offset: int = 0
 ) -> Iterator[dict[str, Any]]:
     """The documents of a table in order of their keys, all of one state, a page in memory at a time.
 
     Args:
         database: A view of the past (`db.at(seq)`), because it does not change between two pages.
         where: An expression for selecting documents.
+        offset: So many of the selected documents are left out.
 
     Raises:
         TableNotFound; HistoryLost: Compaction has removed that state meanwhile.
@@ -118,14 +222,16 @@ def documents(
     left_bound = "closed"
     while limit is None or limit > 0:
         wanted = PAGE_DOCUMENTS if limit is None else min(PAGE_DOCUMENTS, limit)
-        rest = source.between(lower, maxval, left_bound=left_bound)  # type: ignore[arg-type]
-        page = (rest if where is None else rest.filter(where)).limit(wanted).run()
+        rest: Selection = source.between(lower, maxval, left_bound=left_bound)  # type: ignore[arg-type]
+        if where is not None:
+            rest = rest.filter(where)
+        page = (rest.skip(offset) if offset else rest).limit(wanted).run()
         yield from page
         if len(page) < wanted:
             return
         if limit is not None:
             limit -= wanted
-        lower, left_bound = page[-1][primary_key], "open"
+        lower, left_bound, offset = page[-1][primary_key], "open", 0
 
 
 def parse_keys(text: str) -> list[Any]:
@@ -138,6 +244,16 @@ def parse_keys(text: str) -> list[Any]:
     except InvalidDocument:
         return [text]
     return [value] if isinstance(value, (str, dict)) else [value, text]
+
+
+def find_document(table: Table, text: str) -> tuple[Any, dict[str, Any] | None]:
+    """The key that a word of the command line means in this table, and its document, if there is one."""
+    keys = parse_keys(text)
+    for key in keys:
+        document = table.get(key).run()
+        if document is not None:
+            return key, document
+    return keys[0], None
 
 
 def instant(time_ms: int) -> datetime:

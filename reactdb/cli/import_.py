@@ -1,4 +1,4 @@
-"""`reactdb import`: stores JSON lines or CSV in a table, in batches of one commit each, and can resume after a stop.
+"""`reactdb import`: stores JSON, CSV or TSV in a table, in batches of one commit each, and can resume after a stop.
 
 The position of an import is stored with its documents, as the origin of the commit:
 
@@ -19,7 +19,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import groupby
 from typing import Any, BinaryIO, NamedTuple
 
@@ -27,9 +27,18 @@ import click
 
 from reactdb.cli.blobfiles import put_from
 from reactdb.cli.csvform import TYPES, read_header, read_row
-from reactdb.cli.export import FORMATS, Deleted
-from reactdb.cli.files import file_argument, json_option, open_database, refuse_database, table_argument
-from reactdb.cli.terminal import Progress, plural, write_line
+from reactdb.cli.export import Deleted
+from reactdb.cli.files import (
+    complete_file,
+    file_argument,
+    json_option,
+    open_database,
+    refuse_database,
+    table_argument,
+)
+from reactdb.cli.groups import nearest
+from reactdb.cli.sources import BadLine, LineReader, parse_delimiter, recognise
+from reactdb.cli.terminal import Progress, note, plural, write_line
 from reactdb.database import Database
 from reactdb.errors import (
     BlobNotFound,
@@ -59,14 +68,6 @@ class Item(NamedTuple):
 
     line: int
     what: dict[str, Any] | Deleted
-
-
-class BadLine(Exception):
-    """A line that cannot be stored."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(reason)
-        self.line = line
 
 
 class Interrupted(click.ClickException):
@@ -111,7 +112,7 @@ class Lines:
         ClickException: They have changed. BadLine: A line is not UTF-8.
     """
 
-    def __init__(self, stream: BinaryIO, start: ImportPosition | None) -> None:
+    def __init__(self, stream: LineReader, start: ImportPosition | None) -> None:
         self._stream = stream
         self._start = start
         self._hash = hashlib.sha256()
@@ -166,9 +167,18 @@ class Lines:
 @click.command("import")
 @file_argument
 @table_argument
-@click.argument("source", metavar="[SOURCE]", default="-")
+@click.argument("source", metavar="[SOURCE]", default="-", shell_complete=complete_file)
 @click.option(
-    "--format", "form", type=click.Choice(["jsonl", "csv"]), help="[default: by SOURCE's ending, or jsonl]"
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "json", "csv", "tsv"]),
+    help="[default: by SOURCE's ending and its first line]",
+)
+@click.option(
+    "--delimiter",
+    metavar="CHARACTER",
+    callback=parse_delimiter,
+    help="CSV: between two cells, such as ';' or tab.  [default: by the header]",
 )
 @click.option("--create", is_flag=True, help="Make the table, and the file, where they are missing.")
 @click.option("--primary-key", help="Of the table that --create makes.  [default: id]")
@@ -204,6 +214,7 @@ def import_(
     table: str,
     source: str,
     form: str | None,
+    delimiter: str | None,
     create: bool,
     primary_key: str | None,
     conflict: str,
@@ -214,16 +225,18 @@ def import_(
     types: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Store documents from JSON lines or CSV.
+    """Store documents from JSON, CSV or TSV.
 
-    From SOURCE or standard input, in batches, each one commit. A wrong line stops the import before its batch; --resume goes
-    on after the last batch that was stored. Deletions in an export of changes are carried out.
+    From SOURCE or standard input, in batches, each one commit. JSON is an object a line, or an array of objects. A wrong line
+    stops the import before its batch; --resume goes on after the last batch that was stored. Deletions in an export of
+    changes are carried out.
 
     TYPE is auto, bool, date, datetime, decimal, float, int, json, string, time or uuid.
+
+    In Python: db.table("games").insert(documents)
     """
-    chosen = form or FORMATS.get(os.path.splitext(source)[1].lower(), "jsonl")
-    if (strings or types) and chosen != "csv":
-        raise click.UsageError("--strings and --type are for CSV.")
+    if delimiter is not None and form in ("json", "jsonl"):
+        raise click.UsageError("--delimiter is for CSV.")
     if primary_key is not None and not create:
         raise click.UsageError("--primary-key is for a table that --create makes.")
     declared = parse_types(types)
@@ -232,19 +245,23 @@ def import_(
     if source != "-":
         refuse_database(file, source)
     advice = "; --create makes one, and the table in it"
-    with (
-        open_source(source) as (stream, total),
-        open_database(file, write=True, create=create, advice=advice) as database,
-    ):
+    with ExitStack() as stack:
+        stream, total = stack.enter_context(open_source(source))
+        text = recognise(stream, source, form, delimiter)
+        if (strings or types) and text.form != "csv":
+            raise click.UsageError("--strings and --type are for CSV.")
+        database = stack.enter_context(open_database(file, write=True, create=create, advice=advice))
         make_table(database, table, primary_key, create=create)
         name = name_of(source)
         start = position_to_resume(database, table, name) if resume else None
-        lines = Lines(stream, start)
+        if text.remarks:
+            note(f"{'standard input' if source == '-' else source}: {', '.join(text.remarks)}")
+        lines = Lines(text.lines, start)
         counts: Counter[str] = Counter()
         writing = ImportedBatch(database.seq, "", 0)
         with Progress("documents", total) as progress:
             try:
-                items = read(lines, chosen, strings, declared)
+                items = read(lines, text.form, text.delimiter, strings, declared)
                 for group in batches(items, batch):
                     put_from(database.blobs, [item.what for item in group], blobs)
                     origin = f"import {name} line {lines.number} {lines.fingerprint()}"
@@ -253,11 +270,11 @@ def import_(
                     progress.update(count_done(counts), lines.position)
             except BadLine as error:
                 where = "standard input" if source == "-" else source
-                reason = str(error).removesuffix(".") + so_far(count_done(counts))
-                raise click.ClickException(f"{where}, line {error.line}: {reason}") from None
+                reason = str(error).removesuffix(".") + so_far(count_done(counts), text.unit)
+                raise click.ClickException(f"{where}, {text.unit} {error.line}: {reason}") from None
             except KeyboardInterrupt:
                 count = writing.count_done_documents(database, table, count_done(counts))
-                raise Interrupted(f"interrupted{so_far(count)}") from None
+                raise Interrupted(f"interrupted{so_far(count, text.unit)}") from None
         seq = database.seq
     figures = {name: counts[name] for name in ("inserted", "replaced", "unchanged", "deleted", "skipped")}
     if as_json:
@@ -289,17 +306,20 @@ def make_table(database: Database, table: str, primary_key: str | None, *, creat
     elif create:
         database.table_create(table, primary_key or "id", exist_ok=True)
     else:
-        raise click.ClickException(f"{TableNotFound(table)} With --create the import makes it.")
+        raise click.ClickException(
+            f"{TableNotFound(table)}{nearest(table, database)} With --create the import makes it."
+        )
 
 
 def count_done(counts: Counter[str]) -> int:
     return sum(counts[name] for name in ("inserted", "replaced", "unchanged", "deleted", "skipped"))
 
 
-def so_far(count: int) -> str:
+def so_far(count: int, unit: str) -> str:
     if not count:
         return "; nothing was stored"
-    return f"; {plural(count, 'document')} of the lines before are stored, and --resume goes on after them"
+    before = "of the lines before" if unit == "line" else "before it"
+    return f"; {plural(count, 'document')} {before} are stored, and --resume goes on after them"
 
 
 def parse_types(types: Iterable[str]) -> dict[str, str]:
@@ -330,14 +350,14 @@ def open_source(source: str) -> Iterator[tuple[BinaryIO, int | None]]:
 # Reading
 
 
-def read(lines: Lines, form: str, strings: bool, declared: dict[str, str]) -> Iterator[Item]:
+def read(lines: Lines, form: str, delimiter: str, strings: bool, declared: dict[str, str]) -> Iterator[Item]:
     """The items of the source, after the position where an earlier import stopped.
 
     Raises:
         BadLine: When the reading reaches it.
     """
     if form == "csv":
-        yield from read_csv(lines, strings, declared)
+        yield from read_csv(lines, delimiter, strings, declared)
     else:
         yield from read_json(lines)
 
@@ -351,15 +371,17 @@ def read_json(lines: Lines) -> Iterator[Item]:
             key = deleted_key(parsed)
             value = Deleted(*key) if key is not None else read_value(parsed, [])
         except InvalidDocument as error:
-            raise BadLine(lines.number, describe_error(error)) from None
+            is_csv = lines.number == 1 and text.lstrip()[:1] not in ("{", "[", "")
+            hint = "; if it is CSV, give --format csv" if is_csv else ""
+            raise BadLine(lines.number, describe_error(error) + hint) from None
         if not isinstance(value, (dict, Deleted)):
             raise BadLine(lines.number, f"a line is one JSON object, not {type(value).__name__}")
         yield Item(lines.number, value)
 
 
-def read_csv(lines: Lines, strings: bool, declared: dict[str, str]) -> Iterator[Item]:
+def read_csv(lines: Lines, delimiter: str, strings: bool, declared: dict[str, str]) -> Iterator[Item]:
     csv.field_size_limit(LARGEST_CELL)
-    reader = csv.reader(lines, strict=True)
+    reader = csv.reader(lines, strict=True, delimiter=delimiter)
     names: list[str] | None = None
     readers: list[Any] = []
     while True:
@@ -377,7 +399,10 @@ def read_csv(lines: Lines, strings: bool, declared: dict[str, str]) -> Iterator[
                 names = read_header(cells)
                 for column in declared:
                     if column not in names:
-                        raise InvalidDocument(f"there is no column {column!r}, which --type names")
+                        near = nearest(column, names).removesuffix(".")
+                        raise InvalidDocument(
+                            f"there is no column {column!r}, which --type names.{near}".removesuffix(".")
+                        )
                 usual = "string" if strings else "auto"
                 readers = [TYPES[declared.get(name, usual)] for name in names]
                 continue
@@ -473,17 +498,24 @@ def name_of(source: str) -> str:
     return os.path.basename(source)[-LONGEST_NAME:] if source != "-" else "-"
 
 
-def position_to_resume(database: Database, table: str, name: str) -> ImportPosition:
-    """The position where the newest import of a source with this name into this table stopped.
+def position_to_resume(database: Database, table: str, name: str) -> ImportPosition | None:
+    """The position where the newest import of a source with this name into this table stopped; None at the first import.
 
     Raises:
-        ClickException: The log has no such import.
+        ClickException: The log has no such import, but its beginning was removed, and the table has documents, so an import
+            may be among the removed changes.
     """
     position = last_position(database, table, name)
-    if position is None:
-        shown = "standard input" if name == "-" else name
-        raise click.ClickException(f"the log knows of no import of {shown} into table `{table}`")
-    return position
+    if position is not None:
+        return position
+    shown = "standard input" if name == "-" else name
+    if database.stats()["oldest"] and database.table(table).count().run():
+        raise click.ClickException(
+            f"the log knows of no import of {shown} into table `{table}`, and its beginning was removed: to import all of the "
+            "source, leave out --resume"
+        )
+    note(f"no earlier import of {shown} into table {table}: it begins at the first line")
+    return None
 
 
 def last_position(database: Database, table: str, name: str) -> ImportPosition | None:

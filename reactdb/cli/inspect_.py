@@ -10,7 +10,14 @@ import click
 
 from reactdb.change import Change
 from reactdb.cli import changelines
-from reactdb.cli.files import file_argument, json_option, open_database, parse_keys
+from reactdb.cli.files import (
+    file_argument,
+    json_option,
+    open_database,
+    optional_table_argument,
+    parse_keys,
+)
+from reactdb.cli.groups import nearest
 from reactdb.cli.terminal import columns, plural, safe, size, write_line
 from reactdb.errors import TableNotFound
 from reactdb.store.tools.figures import FileFigures, TableFigures, measure
@@ -18,7 +25,7 @@ from reactdb.store.tools.figures import FileFigures, TableFigures, measure
 
 @click.command()
 @file_argument
-@click.argument("table", metavar="[TABLE]", required=False)
+@optional_table_argument
 @click.argument("key", metavar="[KEY]", required=False)
 @json_option("One JSON object; for a KEY, one a line.")
 def inspect(file: str, table: str | None, key: str | None, as_json: bool) -> None:
@@ -39,7 +46,8 @@ def inspect(file: str, table: str | None, key: str | None, as_json: bool) -> Non
         return
     chosen = next((one for one in figures.tables if one.name == table), None)
     if chosen is None:
-        raise TableNotFound(table)
+        near = nearest(table, (one.name for one in figures.tables))
+        raise click.ClickException(f"{TableNotFound(table)}{near}")
     if as_json:
         write_line(asdict(chosen))
     else:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reactdb.cli.files import json_option, timestamp
+from reactdb.cli.groups import Verbs
 from reactdb.cli.terminal import columns, is_terminal, plural, safe, write_line
 from reactdb.spark.options import FORMS
 
@@ -93,7 +94,7 @@ SESSION_OPTIONS = (
 )
 
 
-@click.group()
+@click.group(cls=Verbs)
 def spark() -> None:
     """Analyse files with Spark: from the log to Parquet.
 

@@ -17,8 +17,17 @@ from reactdb.change import Change
 from reactdb.cli import changelines
 from reactdb.cli.changelines import differences, format_value
 from reactdb.cli.condition import parse_field
-from reactdb.cli.files import SEQ, file_argument, json_option, open_database, parse_with, where_option
-from reactdb.cli.terminal import write_line
+from reactdb.cli.files import (
+    SEQ,
+    file_argument,
+    json_option,
+    open_database,
+    optional_table_argument,
+    parse_with,
+    unknown_fields,
+    where_option,
+)
+from reactdb.cli.terminal import note, write_line
 from reactdb.database import Database
 from reactdb.errors import TableNotFound
 from reactdb.expression import Expression, asc, desc
@@ -34,7 +43,7 @@ QUEUE_EVENTS = 100
 
 @click.command()
 @file_argument
-@click.argument("table", metavar="[TABLE]", required=False)
+@optional_table_argument
 @click.option(
     "--since", type=SEQ, help="Only changes past this seq.  [default: all; with --follow, from now on]"
 )
@@ -70,6 +79,8 @@ def tail(
 
     Each with its time, its seq, what it was, the key and the fields that changed. With --where or --order, what comes into
     that part of the table, changes in it, and leaves it.
+
+    In Python: db.log(since), and db.table("games").changes() for new ones
     """
     if order is None and (is_descending or limit is not None):
         raise click.UsageError("--desc and --limit need an order: give --order.")
@@ -77,11 +88,15 @@ def tail(
         raise click.UsageError("--where and --order need a table: name one.")
 
     with open_database(file) as database:
+        check_since(database, since, is_following)
         try:
             if where is None and order is None:
                 _print_changes(database, table, since, is_following, as_json)
             else:
                 assert table is not None
+                fields = [one for one in (where, order) if one is not None]
+                for sentence in unknown_fields(database.table(table), fields, []):
+                    note(sentence)
                 selection = make_selection(
                     database, table, where, order, is_descending=is_descending, limit=limit
                 )
@@ -93,6 +108,20 @@ def tail(
             if not is_following:
                 raise
             # Ctrl-C is the only way to end it, and so no error.
+
+
+def check_since(database: Database, since: int | None, is_following: bool) -> None:
+    """A position past the newest change is a mistake, but not where a later change is awaited.
+
+    Raises:
+        UsageError.
+    """
+    newest = database.seq
+    if since is None or since <= newest:
+        return
+    if not is_following:
+        raise click.UsageError(f"--since {since} is past the end: the newest change has seq {newest}.")
+    note(f"the newest change has seq {newest}; changes past seq {since} are awaited")
 
 
 def _print_changes(

@@ -9,11 +9,12 @@ Rule of this file: it knows text, widths and streams, and nothing of databases.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final
 
@@ -32,6 +33,8 @@ except ImportError:
 
 # A message with a document of megabytes must stay one line.
 LONGEST_MESSAGE: Final = 600
+# So many lines are written at once, after the first line: each write costs a call of the system.
+LINES_TOGETHER: Final = 500
 # People do not notice faster updates.
 REDRAW_EVERY_S: Final = 0.1
 NO_RICH: Final = "without rich nothing is drawn in place: `pip install 'reactdb[cli]'`"
@@ -52,6 +55,11 @@ def safe(text: str) -> str:
     )
 
 
+def text_width(text: str) -> int:
+    """The number of a terminal's columns that a text takes."""
+    return width(text)
+
+
 def cut(text: str, longest: int) -> str:
     """The text in at most `longest` columns of a terminal, with `…` in place of the cut part."""
     return text if width(text) <= longest else set_width(text, longest - 1).rstrip() + "…"
@@ -67,6 +75,14 @@ def size(count: int) -> str:
         amount /= 1000
         del units[0]
     return f"{amount:.1f} {units[0]}"
+
+
+def format_age(age_s: float) -> str:
+    """As `0.4 s`, `12 min`, `3 h`, `20 days`."""
+    for seconds, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if age_s >= 2 * seconds:
+            return f"{age_s / seconds:,.0f} {unit}"
+    return f"{age_s:.1f} s"
 
 
 def plural(count: int, word: str) -> str:
@@ -156,4 +172,50 @@ def write_line(value: Any, *, err: bool = False) -> None:
     """Print plain JSON values as one line, in UTF-8 for any encoding of the terminal, and flush it."""
     from reactdb.json import encode
 
-    click.echo(encode(value).encode(), err=err)
+    text = encode(value)
+    click.echo(
+        (safe_json(text) if is_terminal(sys.stderr if err else sys.stdout) else text).encode(), err=err
+    )
+
+
+def echo_lines(lines: Iterable[str], escape: Callable[[str], str] | None = None) -> None:
+    """Print lines, which may come lazily: the first at once, later ones several at a time. A pipe gets UTF-8.
+
+    Args:
+        escape: For lines of documents: makes them safe for a terminal; a pipe gets them unchanged. None: the lines are safe
+            already, and may have colours, which a pipe does not get.
+    """
+    if is_terminal(sys.stdout):
+        for line in lines:
+            click.echo(line if escape is None else escape(line))
+        return
+    pending: list[str] = []
+    room = 1
+    for line in lines:
+        pending.append(click.unstyle(line) if escape is None else line)
+        if len(pending) >= room:
+            click.echo("\n".join(pending).encode())
+            pending.clear()
+            room = min(room * 2, LINES_TOGETHER)
+    if pending:
+        click.echo("\n".join(pending).encode())
+
+
+def safe_json(text: str) -> str:
+    """The same JSON with escapes for all characters that a terminal does not show. JSON itself leaves some control
+    characters as they are."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else json.dumps(character)[1:-1] for character in text
+    )
+
+
+def safe_table(text: str) -> str:
+    """A line of CSV or TSV with escaped control characters, but for the tabs and line ends of the form."""
+    return "\n".join("\t".join(map(safe, line.split("\t"))) for line in text.split("\n"))
+
+
+def note(sentence: str) -> None:
+    """A remark on standard error, beside a result."""
+    click.echo(f"reactdb: {one_line(sentence)}", err=True)

@@ -19,7 +19,7 @@ from typing import Any, Final
 import click
 
 from reactdb.cli.files import file_argument, json_option, open_database
-from reactdb.cli.terminal import NO_RICH, columns, is_terminal, safe, size, write_line
+from reactdb.cli.terminal import NO_RICH, columns, format_age, is_terminal, safe, size, write_line
 from reactdb.database import Database
 from reactdb.errors import HistoryLost
 
@@ -178,14 +178,6 @@ def figure_lines(figures: Figures) -> list[str]:
 
 def format_rate(rate: float | None) -> str:
     return "-" if rate is None else f"{rate:,.1f}"
-
-
-def format_age(age_s: float) -> str:
-    """As `0.4 s`, `12 min`, `3 h`, `20 days`."""
-    for seconds, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
-        if age_s >= 2 * seconds:
-            return f"{age_s / seconds:,.0f} {unit}"
-    return f"{age_s:.1f} s"
 
 
 def open_screen() -> AbstractContextManager[Draw]:

@@ -14,7 +14,7 @@ import pytest
 
 import reactdb
 from reactdb import cli, row
-from reactdb.cli import changelines, files, main, rows, terminal
+from reactdb.cli import changelines, documentlines, files, main, terminal
 from reactdb.store.retention import MAKE_ROOM
 from tests.support.command import error_of, run
 
@@ -62,7 +62,9 @@ def test_help_imports_neither_the_database_nor_a_command():
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert {"reactdb.cli", "reactdb.cli.terminal", "reactdb.errors"} == set(result.stderr.split())
+    assert {"reactdb.cli", "reactdb.cli.groups", "reactdb.cli.terminal", "reactdb.errors"} == set(
+        result.stderr.split()
+    )
 
 
 @pytest.mark.parametrize("command", sorted(cli.COMMANDS))
@@ -216,7 +218,7 @@ def test_columns_have_the_key_first_and_fit_the_screen():
         {"name": "世界", "id": 3, "score": 10},
     ]
 
-    header, *body = [click.unstyle(line) for line in rows.as_columns(documents, "id", 60)]
+    header, *body = [click.unstyle(line) for line in documentlines.as_columns(documents, "id", 60)]
 
     assert "id  name         score  note" == header
     assert " 1  Bob              5" == body[0]

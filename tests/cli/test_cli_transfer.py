@@ -539,10 +539,26 @@ def test_a_source_that_became_shorter_is_refused(file, people):
     assert error_of(run("import", file, "people", people, "--resume")).endswith("it ends at line 1")
 
 
-def test_without_an_import_there_is_nothing_to_go_on_with(file, people):
+def test_the_first_import_may_be_resumed_and_begins_at_the_first_line(file, people):
+    result = run("import", file, "people", people, "--resume")
+
+    assert "imported 2,500 documents into people: 2,500 inserted; seq 2501" == result.stdout.strip()
+    assert (
+        "reactdb: no earlier import of people.jsonl into table people: it begins at the first line"
+        == result.stderr.strip()
+    )
+
+
+def test_an_import_whose_position_may_have_been_removed_is_not_begun_again(file, people):
+    done(run("import", file, "people", people))
+    with reactdb.connect(file) as db:
+        db.compact(0)
+
     message = error_of(run("import", file, "people", people, "--resume"))
 
-    assert "the log knows of no import of people.jsonl into table `people`" == message
+    assert message.startswith(
+        "the log knows of no import of people.jsonl into table `people`, and its beginning was removed"
+    )
 
 
 def test_a_position_is_found_under_many_other_changes(file, people):
