@@ -119,6 +119,11 @@ class ReactDBError(Exception):
         return _rebuild_error, (type(self), self.args, self.__dict__)
 
 
+def how_to_install(extra: str) -> str:
+    """The commands that install an extra: for an installed copy, and for a checkout, whose folder is the package."""
+    return f"python -m pip install 'reactdb[{extra}]', or in a checkout: python -m pip install -e '.[{extra}]'"
+
+
 def _rebuild_error(kind: type[ReactDBError], args: tuple[Any, ...], state: dict[str, Any]) -> ReactDBError:
     """Rebuild an error that was pickled in another process, with the same sentence and the same data."""
     error = kind.__new__(kind, *args)
@@ -486,7 +491,7 @@ class MissingExtra(UsageError, ModuleNotFoundError):
     """A package for an optional part of the library is not installed. The sentence names the extra with it."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
-        super().__init__(f"{what} needs {package}: python -m pip install 'reactdb[{extra}]'")
+        super().__init__(f"{what} needs {package}: {how_to_install(extra)}")
         self.name = package
         self.extra = extra
 

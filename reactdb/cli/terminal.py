@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import click
 
+from reactdb.errors import how_to_install
+
 try:
     from rich.cells import cell_len as width
     from rich.cells import set_cell_size as set_width
@@ -34,7 +36,7 @@ except ImportError:
 LONGEST_MESSAGE: Final = 600
 # People do not notice faster updates.
 REDRAW_EVERY_S: Final = 0.1
-NO_RICH: Final = "without rich nothing is drawn in place: `pip install 'reactdb[cli]'`"
+NO_RICH: Final = f"without rich nothing is drawn in place: {how_to_install('cli')}"
 
 
 def one_line(message: str) -> str:
