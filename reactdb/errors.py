@@ -121,7 +121,9 @@ class ReactDBError(Exception):
 
 def how_to_install(extra: str) -> str:
     """The commands that install an extra: for an installed copy, and for a checkout, whose folder is the package."""
-    return f"python -m pip install 'reactdb[{extra}]', or in a checkout: python -m pip install -e '.[{extra}]'"
+    return (
+        f"python -m pip install 'reactdb[{extra}]', or in a checkout: python -m pip install -e '.[{extra}]'"
+    )
 
 
 def _rebuild_error(kind: type[ReactDBError], args: tuple[Any, ...], state: dict[str, Any]) -> ReactDBError:
@@ -202,18 +204,24 @@ class InvalidOption(UsageError, TypeError, ValueError):
 
 
 class TableNotFound(UsageError, LookupError):
+    """No table has this name."""
+
     def __init__(self, name: str) -> None:
         super().__init__(f"Table `{name}` does not exist.")
         self.name = name
 
 
 class TableExists(UsageError):
+    """A table with this name exists already."""
+
     def __init__(self, name: str) -> None:
         super().__init__(f"Table `{name}` already exists.")
         self.name = name
 
 
 class IndexNotFound(UsageError, LookupError):
+    """The table has no index with this name."""
+
     def __init__(self, index: str, table: str) -> None:
         super().__init__(f"Index `{index}` was not found on table `{table}`.")
         self.index = index
@@ -221,6 +229,8 @@ class IndexNotFound(UsageError, LookupError):
 
 
 class IndexExists(UsageError):
+    """The table has an index with this name already."""
+
     def __init__(self, index: str, table: str) -> None:
         super().__init__(f"Index `{index}` already exists on table `{table}`.")
         self.index = index
@@ -448,6 +458,8 @@ class PastIsReadOnly(ReadOnlyDatabase, AttributeError):
 
 
 class DatabaseClosed(UsageError):
+    """The handle was used after it was closed."""
+
     def __init__(self, path: str) -> None:
         super().__init__(f"database {path} is closed")
         self.path = path
@@ -658,6 +670,8 @@ class StorageError(ReactDBError):
 
 
 class CannotOpen(StorageError):
+    """The file cannot be opened; `reason` says why: no such folder, no permission, no locks."""
+
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"cannot open {path}: {reason}")
         self.path = path
@@ -665,6 +679,8 @@ class CannotOpen(StorageError):
 
 
 class NotADatabase(StorageError):
+    """The file exists and is not a file of reactdb."""
+
     def __init__(self, path: str, reason: str = "it is not an SQLite file", advice: str = "") -> None:
         super().__init__(f"{path} is not a reactdb database: {reason}{advice}")
         self.path = path
