@@ -344,6 +344,7 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
 
     @property
     def is_closed(self) -> bool:
+        """Whether this handle was closed."""
         return self._session.is_closed
 
     # -----------------------------------------------------------------------------------------------------------
@@ -882,7 +883,9 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
         return Database(session.on(copy_to_memory(session.engine, check_clock(clock) or session.clock)))
 
     def stats(self) -> dict[str, Any]:
-        """Figures: `seq`, `oldest` (position from which the log can be read), `hold` (see `hold`), `tables`,
+        """Figures about the file and its history.
+
+        `seq`, `oldest` (position from which the log can be read), `hold` (see `hold`), `tables`,
         `file_bytes`, `wal_bytes`; `checkpoint` (see `Checkpoints.figures`) and `oldest_read_s`: whether the
         write-ahead log can be emptied, and what may prevent it.
 

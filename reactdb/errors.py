@@ -119,6 +119,13 @@ class ReactDBError(Exception):
         return _rebuild_error, (type(self), self.args, self.__dict__)
 
 
+def how_to_install(extra: str) -> str:
+    """The commands that install an extra: for an installed copy, and for a checkout, whose folder is the package."""
+    return (
+        f"python -m pip install 'reactdb[{extra}]', or in a checkout: python -m pip install -e '.[{extra}]'"
+    )
+
+
 def _rebuild_error(kind: type[ReactDBError], args: tuple[Any, ...], state: dict[str, Any]) -> ReactDBError:
     """Rebuild an error that was pickled in another process, with the same sentence and the same data."""
     error = kind.__new__(kind, *args)
@@ -197,18 +204,24 @@ class InvalidOption(UsageError, TypeError, ValueError):
 
 
 class TableNotFound(UsageError, LookupError):
+    """No table has this name."""
+
     def __init__(self, name: str) -> None:
         super().__init__(f"Table `{name}` does not exist.")
         self.name = name
 
 
 class TableExists(UsageError):
+    """A table with this name exists already."""
+
     def __init__(self, name: str) -> None:
         super().__init__(f"Table `{name}` already exists.")
         self.name = name
 
 
 class IndexNotFound(UsageError, LookupError):
+    """The table has no index with this name."""
+
     def __init__(self, index: str, table: str) -> None:
         super().__init__(f"Index `{index}` was not found on table `{table}`.")
         self.index = index
@@ -216,6 +229,8 @@ class IndexNotFound(UsageError, LookupError):
 
 
 class IndexExists(UsageError):
+    """The table has an index with this name already."""
+
     def __init__(self, index: str, table: str) -> None:
         super().__init__(f"Index `{index}` already exists on table `{table}`.")
         self.index = index
@@ -443,6 +458,8 @@ class PastIsReadOnly(ReadOnlyDatabase, AttributeError):
 
 
 class DatabaseClosed(UsageError):
+    """The handle was used after it was closed."""
+
     def __init__(self, path: str) -> None:
         super().__init__(f"database {path} is closed")
         self.path = path
@@ -486,7 +503,7 @@ class MissingExtra(UsageError, ModuleNotFoundError):
     """A package for an optional part of the library is not installed. The sentence names the extra with it."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
-        super().__init__(f"{what} needs {package}: python -m pip install 'reactdb[{extra}]'")
+        super().__init__(f"{what} needs {package}: {how_to_install(extra)}")
         self.name = package
         self.extra = extra
 
@@ -653,6 +670,8 @@ class StorageError(ReactDBError):
 
 
 class CannotOpen(StorageError):
+    """The file cannot be opened; `reason` says why: no such folder, no permission, no locks."""
+
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"cannot open {path}: {reason}")
         self.path = path
@@ -660,6 +679,8 @@ class CannotOpen(StorageError):
 
 
 class NotADatabase(StorageError):
+    """The file exists and is not a file of reactdb."""
+
     def __init__(self, path: str, reason: str = "it is not an SQLite file", advice: str = "") -> None:
         super().__init__(f"{path} is not a reactdb database: {reason}{advice}")
         self.path = path

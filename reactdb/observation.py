@@ -46,7 +46,9 @@ ASYNCHRONOUS = (
 
 
 class Observation(Live):
-    """See the head of this file, and `Database.observe`. A context manager.
+    """The result of a function that reads, kept current, at `.value`.
+
+    See the head of this file, and `Database.observe`. A context manager.
 
     With subscribers it lives as long as the database, like a subscription of a feed. Without subscribers, it is closed
     when the program no longer refers to it.

@@ -834,6 +834,7 @@ class Table(Selection[Document]):
 
     @property
     def name(self) -> str:
+        """The name of the table."""
         return self._query.table
 
     def __repr__(self) -> str:

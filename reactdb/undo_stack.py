@@ -142,7 +142,9 @@ class StackListener:
 
 
 class UndoStack:
-    """See the head of this file. `Database.undo_stack` makes one.
+    """Undo and redo of the commits of one origin.
+
+    See the head of this file. `Database.undo_stack` makes one.
 
     Thread safety: any thread. Of two threads that undo at once, each undoes one step.
     """

@@ -99,7 +99,7 @@ def spark() -> None:
     """Analyse files with Spark: from the log to Parquet.
 
     SOURCE is a database file, a folder of them, a glob, or a folder that `reactdb spark changes` wrote; TARGET a folder. Needs
-    Java 17, and pip install 'reactdb[spark]'.
+    Java 17, and the extra spark: python -m pip install 'reactdb[spark]', or in a checkout: python -m pip install -e '.[spark]'.
     """
 
 

@@ -20,6 +20,8 @@ from typing import Any, Final
 
 import click
 
+from reactdb.errors import how_to_install
+
 try:
     from rich.cells import cell_len as width
     from rich.cells import set_cell_size as set_width
@@ -37,7 +39,7 @@ LONGEST_MESSAGE: Final = 600
 LINES_TOGETHER: Final = 500
 # People do not notice faster updates.
 REDRAW_EVERY_S: Final = 0.1
-NO_RICH: Final = "without rich nothing is drawn in place: `pip install 'reactdb[cli]'`"
+NO_RICH: Final = f"without rich nothing is drawn in place: {how_to_install('cli')}"
 
 
 def one_line(message: str) -> str:

@@ -26,7 +26,7 @@ from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from reactdb.budget import CALL_STEPS, spend
-from reactdb.errors import QueryError, ResourceLimit
+from reactdb.errors import QueryError, ResourceLimit, how_to_install
 from reactdb.expression.pattern_steps import Subject
 
 MAX_PATTERN_CHARACTERS: Final = 1_000
@@ -42,7 +42,7 @@ LITERAL: Final = re.compile(r"[^\\.^$*+?()\[\]{}|]*")
 
 _REMEDY: Final = (
     "parts of it can match in very many ways. Install google-re2, to which none of this applies:"
-    ' pip install "reactdb[re2]"'
+    f" {how_to_install('re2')}"
 )
 
 Spans = list[tuple[int, int]]

@@ -25,7 +25,9 @@ Value = TypeVar("Value")
 
 
 class LiveValue(Live, Generic[Value]):
-    """See the head of this file, and `Selection.live`. A document is shared and refuses to be changed.
+    """One value that is kept current: a document, a count or another aggregate, at `.value`.
+
+    See the head of this file, and `Selection.live`. A document is shared and refuses to be changed.
 
     With subscribers it lives as long as the database, like a subscription of a feed. Without subscribers, it is closed
     when the program no longer refers to it.

@@ -26,7 +26,9 @@ MAX_EVENTS = 1_000
 
 
 class FeedReader(ListeningInBlock[ReaderConsumer], Generic[Event]):
-    """See the head of this file, and `Feed.reader`. A context manager; an unreferenced reader is closed.
+    """A subscription that is polled and never waits.
+
+    See the head of this file, and `Feed.reader`. A context manager; an unreferenced reader is closed.
 
     While a long beginning is read in a thread, `poll` returns nothing, and `position` is the position of the call of
     `reader` (None with initial values). `on_ready` is called when the feed has begun, also where it could not begin: then

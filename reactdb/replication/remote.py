@@ -19,7 +19,7 @@ from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.multipart import Following, RelatedBody
 from reactdb.dialects.couchdb.names import DESIGN, LOCAL
 from reactdb.dialects.couchdb.revisions import ATTACHMENTS
-from reactdb.errors import InvalidOption, SyncFailed
+from reactdb.errors import InvalidOption, SyncFailed, how_to_install
 from reactdb.errors import format_value as shown_value
 from reactdb.json import read_plain
 from reactdb.replication.peers import (
@@ -76,7 +76,7 @@ class RemotePeer:
         try:
             import httpx
         except ImportError:
-            sentence = "synchronising needs httpx: python -m pip install 'reactdb[sync]'"
+            sentence = f"synchronising needs httpx: {how_to_install('sync')}"
             raise SyncFailed(self.name, "httpx is not installed", sentence) from None
         if auth is None and parts.username is not None:
             # httpx takes them from the URL, too, but then they are in the sentences of its errors.

@@ -16,13 +16,13 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from reactdb.errors import SparkUnavailable
+from reactdb.errors import SparkUnavailable, how_to_install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_PYSPARK, NEXT_PYSPARK, OLDEST_PYARROW, OLDEST_JAVA = (4, 2), (5,), (17,), 17
-INSTALL = "pip install 'reactdb[spark]'"
+INSTALL = how_to_install("spark")
 # Python workers and the driver run these interpreters, or else any `python3` on the path. Without an activated virtual
 # environment, that interpreter lacks reactdb.
 INTERPRETERS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")

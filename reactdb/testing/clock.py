@@ -42,7 +42,10 @@ TIDIED: Final = 64
 
 
 class VirtualClock(VirtualTimeScheduler):
-    """See the head of this file. A clock for `connect(clock=)`, and a scheduler for `subscribe(scheduler=)`."""
+    """A clock that stands still until the test advances it.
+
+    See the head of this file. A clock for `connect(clock=)`, and a scheduler for `subscribe(scheduler=)`.
+    """
 
     def __init__(self, start: datetime = START) -> None:
         """`start`: the wall time with which it begins, with a time zone.

@@ -26,7 +26,9 @@ from reactdb.values.codec import thaw
 
 
 class Recorder(ObserverBase[Any]):
-    """See the head of this file. A context manager that ends the subscription.
+    """An observer that keeps the events of a feed, for tests.
+
+    See the head of this file. A context manager that ends the subscription.
 
     Attributes:
         events: All events so far, copied, so that they compare and print as plain dicts.

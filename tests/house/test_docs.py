@@ -23,7 +23,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, metadata
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ import pytest
 from click.testing import CliRunner
 
 import reactdb
+from docs import names
 from reactdb import cli, errors
 from reactdb.errors import SparkUnavailable
 from reactdb.expression import OPERATIONS
@@ -370,3 +371,46 @@ def test_every_option_is_on_the_page_of_commands():
     given = {option for command in commands for one in command.params for option in one.opts}
 
     assert set() == {option for option in given if option[:2] == "--"} - set(re.findall(r"--[a-z-]+", page))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The index of names, and extras
+
+
+def test_the_index_of_names_is_current():
+    """`python -m docs.names` writes it."""
+    assert names.PAGE.read_text(encoding="utf-8") == names.write()
+
+
+def test_every_name_of_the_index_has_a_line():
+    assert [] == re.findall(r"^\| (`[^|]+`) \|  \|", names.PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+NAMED_EXTRAS = re.compile(r"reactdb\[([\w,-]+)\]|[\"']\.\[([\w,-]+)\]|how_to_install\([\"']([\w-]+)[\"']\)")
+# What the package offers as it is built or installed, so that a hint does not name an extra that pip would only warn about.
+EXTRAS = set(metadata("reactdb").get_all("Provides-Extra") or ())
+
+
+def test_every_extra_that_is_named_anywhere_exists():
+    """pip installs nothing for an unknown extra, and exits with 0."""
+    named = {}
+    sources = [path for folder in ("reactdb", "examples") for path in (ROOT / folder).rglob("*.py")]
+    for path in [*PAGES, *sources, ROOT / "benchmarks" / "README.md", *(ROOT / "examples").rglob("*.md")]:
+        for found in NAMED_EXTRAS.findall(path.read_text(encoding="utf-8")):
+            named |= {extra: page_name(path) for extra in "".join(found).split(",")}
+
+    assert {} == {extra: page for extra, page in named.items() if extra not in EXTRAS}
+
+
+def test_the_page_of_installation_has_every_extra():
+    page = (DOCS / "how-to" / "install.md").read_text(encoding="utf-8")
+    listed = {extra for cell in re.findall(r"^\| (`.+?`) \|", page, re.MULTILINE) for extra in re.findall(r"`([\w-]+)`", cell)}
+
+    assert EXTRAS == listed
+
+
+def test_no_page_installs_from_an_index_that_does_not_have_reactdb():
+    """Only an installed reactdb, or a checkout, knows its extras."""
+    found = [page_name(page) for page in PAGES if re.search(r"pip install (-U )?reactdb\b(?!`? does not)", page.read_text("utf-8"))]
+
+    assert [] == found

@@ -875,7 +875,7 @@ class TestTheCommand:
 
         code, output = self.run(f"{tmp_path / 'new.db'}/notes", "http://localhost/notes")
 
-        assert (1, "reactdb: synchronising needs httpx: python -m pip install 'reactdb[sync]'\n") == (
+        assert (1, f"reactdb: synchronising needs httpx: {reactdb.errors.how_to_install('sync')}\n") == (
             code,
             output,
         )

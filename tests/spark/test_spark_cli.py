@@ -194,7 +194,7 @@ def test_pyspark_that_is_missing_is_said_in_one_line(file, tmp_path):
         check=False,
     )
 
-    assert (1, "", "reactdb: pyspark is not installed: pip install 'reactdb[spark]'\n") == (
+    assert (1, "", f"reactdb: pyspark is not installed: {reactdb.errors.how_to_install('spark')}\n") == (
         done.returncode,
         done.stdout,
         done.stderr,

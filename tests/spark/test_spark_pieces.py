@@ -397,8 +397,8 @@ def test_importing_the_package_imports_nothing_of_pyspark():
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (None, "pyspark is not installed: pip install 'reactdb"),
-        ("4.1.9", "pyspark 4.1.9 does not do, 4.2 or newer, before 5 is needed: pip install"),
+        (None, "pyspark is not installed: python -m pip install 'reactdb"),
+        ("4.1.9", "pyspark 4.1.9 does not do, 4.2 or newer, before 5 is needed: python -m pip install"),
         ("5.0.0", "pyspark 5.0.0 does not do"),
     ],
 )

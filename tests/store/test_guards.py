@@ -471,7 +471,7 @@ class TestTheWalResetBug:
         (message,) = told()
         assert str(path) in message
         assert sqlite.sqlite3.sqlite_version in message
-        assert "pip install reactdb[sqlite]" in message
+        assert "pip install 'reactdb[sqlite]'" in message
 
     def test_with_a_newer_sqlite_nothing_is_said(self, path, told, monkeypatch):
         monkeypatch.setattr(sqlite, "has_wal_reset_bug", lambda: False)

@@ -27,6 +27,7 @@ from reactdb.dialects.couchdb.script_process import (
     new_number,
     script_process,
 )
+from reactdb.errors import how_to_install
 from reactdb.json import read_plain
 
 __all__ = ["DocumentFunction", "MapFunction"]
@@ -190,7 +191,7 @@ class _Function:
             raise CouchError(
                 501,
                 "not_implemented",
-                'Functions in JavaScript need QuickJS: pip install "reactdb[couchdb-js]"',
+                f"Functions in JavaScript need QuickJS: {how_to_install('couchdb-js')}",
             )
         given = [*self._texts, self._has_rows]
         try:

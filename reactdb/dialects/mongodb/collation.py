@@ -17,6 +17,7 @@ from bson.code import Code
 from reactdb.dialects.mongodb.bson_order import TextKey, type_name
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import is_number, truncate
+from reactdb.errors import how_to_install
 
 __all__ = ["SIMPLE", "check_collation", "expand_collation", "simple", "text_key"]
 
@@ -35,8 +36,8 @@ _SPECS: Final[dict[str, tuple[type, tuple[Any, ...]]]] = {
 SIMPLE: Final = {"locale": "simple"}
 """By code points, also in a collection with another collation."""
 _WITHOUT_ICU: Final = (
-    "this collation needs ICU: install it by `pip install 'reactdb[mongodb-icu]'`,"
-    " or use the locale 'simple', which compares by code points"
+    "this collation needs ICU; use the locale 'simple', which compares by code points, or install ICU:"
+    f" {how_to_install('mongodb-icu')}"
 )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 
-from reactdb.errors import CorruptDatabase
+from reactdb.errors import CorruptDatabase, how_to_install
 from reactdb.store.damage import unfiled_entry_error
 from reactdb.store.epochs import Epoch, has_epoch, was_removed
 from reactdb.store.file import sqlite
@@ -64,9 +64,10 @@ class WalResetNotice:
         quiet_logger.warning(
             "%s is written by another process too, and SQLite %s has the WAL-reset bug (mended in 3.51.3): reactdb's own "
             "checkpoints avoid it, those of another program that opens the file with such an SQLite can damage it; "
-            "`pip install reactdb[sqlite]` brings a newer SQLite",
+            "a newer SQLite: %s",
             path,
             ".".join(map(str, sqlite.VERSION)),
+            how_to_install("sqlite"),
         )
 
 

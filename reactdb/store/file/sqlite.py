@@ -33,6 +33,7 @@ from reactdb.errors import (
     ReactDBError,
     ReadOnlyDatabase,
     StorageError,
+    how_to_install,
 )
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def connect(path: str, *, mode: str, busy_timeout_s: float, memory: bool = False
         needed = ".".join(map(str, OLDEST_VERSION))
         raise IncompatibleFormat(
             f"reactdb needs SQLite {needed} or newer and found {sqlite3.sqlite_version}; "
-            "`pip install reactdb[sqlite]` brings one"
+            f"to get one: {how_to_install('sqlite')}"
         )
     # By bytes: a file's name need not be UTF-8.
     uri = f"file:/{path}?vfs=memdb" if memory else f"file:{quote_path(path)}?mode={mode}"

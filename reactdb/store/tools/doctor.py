@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 from reactdb.change import CATALOGUE, CATALOGUE_KINDS, DELETE, INSERT, KINDS, TABLE_CREATE, TABLE_DROP
 from reactdb.clock import time_ns
-from reactdb.errors import CorruptDatabase, IncompatibleFormat, ReactDBError
+from reactdb.errors import CorruptDatabase, IncompatibleFormat, ReactDBError, how_to_install
 from reactdb.store import schema
 from reactdb.store.blobs import GRACE_MS, NUMBER_BITS, check_pieces, read_blob
 from reactdb.store.catalogue import NAME, TableInfo, load
@@ -129,7 +129,7 @@ def check_sqlite(examined: Examination) -> Found:
             "warning",
             "sqlite",
             f"SQLite {version} has the WAL-reset bug (fixed in 3.51.3): programs other than reactdb that write to this file, "
-            "or checkpoint it, can damage it. reactdb works around it; `pip install reactdb[sqlite]` brings a fixed SQLite",
+            f"or checkpoint it, can damage it. reactdb works around it. A fixed SQLite: {how_to_install('sqlite')}",
         )
     mode = examined.value("PRAGMA journal_mode")
     if mode != "wal":

@@ -25,7 +25,7 @@ import httpx
 import pytest
 
 import reactdb
-from reactdb.errors import InvalidOption
+from reactdb.errors import InvalidOption, how_to_install
 from reactdb.servers.couchdb.application import CouchApplication
 from reactdb.servers.http import HTTPLimits, HTTPServer, couchdb, serve_in_thread
 from reactdb.servers.users import Credentials
@@ -885,7 +885,7 @@ class TestCommand:
         )
 
         assert (1, "server True\n") == (done.returncode, done.stdout)
-        sentence = f"reactdb: serving HTTP needs {package}: python -m pip install 'reactdb[server]'\n"
+        sentence = f"reactdb: serving HTTP needs {package}: {how_to_install('server')}\n"
         assert sentence == done.stderr
         assert [] == list(tmp_path.iterdir())
 

@@ -1,6 +1,6 @@
 """Read the past: the history of one document, the whole table as it was, and a mistake that is undone.
 
-Run: python examples/time_travel.py
+Run: python examples/time_travel/main.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Follow a question: be told whenever its answer changes, on the thread that changes it.
 
-Run: python examples/follow_a_table.py
+Run: python examples/follow_a_table/main.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Consume a feed in asyncio while a thread writes: bounded, in order, and cancelled cleanly.
 
-Run: python examples/async_consumer.py
+Run: python examples/async_consumer/main.py
 """
 
 from __future__ import annotations

@@ -1,17 +1,23 @@
 """A program for RethinkDB's driver alone, running without RethinkDB: only the line that connects differs.
 
-With a server it would say `connection = r.connect("localhost", 28015)`. Needs `pip install rethinkdb`.
+With a server it would say `connection = r.connect("localhost", 28015)`.
 
-Run: python examples/rethinkdb_chat.py
+Run: python examples/rethinkdb_chat/main.py
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import rethinkdb
-
 import reactdb
+
+try:
+    import rethinkdb
+except ImportError:
+    raise SystemExit(
+        "This example needs RethinkDB's driver: pip install 'reactdb[rethinkdb]',"
+        " or in a checkout: python -m pip install -e '.[rethinkdb]'"
+    ) from None
 
 r = rethinkdb.RethinkDB()
 

@@ -1,6 +1,6 @@
 """Serve a feed over HTTP as server-sent events, with asyncio alone. A browser that comes back gets what it missed.
 
-Run: python examples/server_sent_events.py
+Run: python examples/server_sent_events/main.py
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Analyse a day of flights with Spark: the log of a database, as rows that SQL can be asked of.
 
-Run: python examples/spark_report.py
+Run: python examples/spark_report/main.py
 
-Needs Java 17, and pip install 'reactdb[spark]'. Spark takes some seconds to start.
+Spark takes some seconds to start.
 """
 
 from __future__ import annotations
@@ -15,6 +15,13 @@ from pathlib import Path
 import reactdb
 import reactdb.spark
 from reactdb.demo import flights
+
+try:
+    reactdb.spark.check()
+except reactdb.errors.SparkUnavailable as missing:
+    raise SystemExit(
+        f"This example needs Java 17 and Spark: {missing}; in a checkout: python -m pip install -e '.[spark]'"
+    ) from None
 
 
 def write_flights(path: Path) -> None:

@@ -3,7 +3,7 @@
 The position is in the database, and moves when the server has the order. What was sent but not acknowledged is sent again, with
 the same id, by which the server knows it. An order that the server will never take becomes a dead letter.
 
-Run: python examples/outbox.py
+Run: python examples/outbox/main.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read a CSV into a table, make indexes, and ask.
 
-Run: python examples/import_csv_and_query.py
+Run: python examples/import_csv_and_query/main.py
 """
 
 from __future__ import annotations

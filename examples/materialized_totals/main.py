@@ -3,7 +3,7 @@
 The second life begins with orders that were written while nobody kept the totals. They are taken in, and not a single order is
 counted twice or forgotten.
 
-Run: python examples/materialized_totals.py
+Run: python examples/materialized_totals/main.py
 """
 
 from __future__ import annotations
