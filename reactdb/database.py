@@ -34,6 +34,7 @@ from reactdb.errors import (
 from reactdb.expiry import check_expiry, put_expiry, show_expiry
 from reactdb.feed_source import FeedSource
 from reactdb.query import ALL_TABLES, Query
+from reactdb.representation import Represented
 from reactdb.session import PastSession, Session, SessionInside, check_durability, live_table
 from reactdb.store import registry
 from reactdb.store.catalogue import check_name, check_text
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from reactdb.durable.materialized_views import Materialized
     from reactdb.feeds.feed import Feed
     from reactdb.feeds.hub import FeedHub
+    from reactdb.html_view import Preview
     from reactdb.observation import Observation
     from reactdb.undo_stack import UndoStack
 
@@ -202,11 +204,17 @@ def check_origin(origin: object) -> None:
         raise InvalidOption(f"origin is text that UTF-8 can carry, not {format_value(origin)}") from None
 
 
-class ReadableDatabase:
+class ReadableDatabase(Represented):
     """The common part of a database and a view of its past: reading the tables and the log."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    def _preview(self) -> Preview:
+        # Imported here because only a notebook needs it.
+        from reactdb.previews import preview_of_database
+
+        return preview_of_database(self._session, self.path)
 
     @property
     def path(self) -> str:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from reactdb.feeds.feed import Feed
     from reactdb.feeds.reader import FeedReader
+    from reactdb.html_view import Preview
 
 ASYNCHRONOUS = (
     "the function of observe() must not be async: what it reads after an `await` would be of another state; read in it, and "
@@ -167,6 +168,12 @@ class Observation(Live):
     def __repr__(self) -> str:
         state = self.state
         return f"Observation({self._value!r}{'' if state == 'live' else f', {state}'})"
+
+    def _preview(self) -> Preview:
+        # Imported here because only a notebook needs it.
+        from reactdb.html_view import preview_of_value
+
+        return preview_of_value("Observation", self._value, self.state, self.error)
 
 
 def _mark_of(value: Any) -> Any:

@@ -97,6 +97,7 @@ from reactdb.query import (
     Step,
     Union,
 )
+from reactdb.representation import Represented
 from reactdb.session import Session, live_table
 from reactdb.store.catalogue import check_name, check_text
 from reactdb.store.transaction import WriteTransaction
@@ -114,11 +115,12 @@ if TYPE_CHECKING:
     from reactdb.feeds.feed import Feed
     from reactdb.feeds.livelist import LiveList, Watcher
     from reactdb.feeds.livevalue import LiveValue
+    from reactdb.html_view import Preview
 
 WRITABLE_STEPS = (Get, GetAll, Between, Filter, HasFields, OrderBy, Limit, Skip, Nth, Sample)
 
 
-class Selection(FeedSource[Document], Generic[Document, Result]):
+class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
     """A query over one table. Lazy: every method returns another selection; `run`, iteration and `changes` use it.
 
     Thread safety: a value; any thread may use it.
@@ -136,8 +138,15 @@ class Selection(FeedSource[Document], Generic[Document, Result]):
         self._query = query
 
     def __repr__(self) -> str:
-        steps = "".join(f".{type(step).__name__.lower()}(...)" for step in self._query.steps)
-        return f"<{type(self).__name__} {self._query.table!r}{steps}>"
+        # Imported here because only people need it.
+        from reactdb.previews import describe_query
+
+        return f"<{type(self).__name__} {describe_query(self._query)}>"
+
+    def _preview(self) -> Preview:
+        from reactdb.previews import describe_query, preview_of_selection
+
+        return preview_of_selection(self._session, self._query, "Selection", describe_query(self._query))
 
     @property
     def _selected(self) -> Query | bytes:
@@ -839,6 +848,11 @@ class Table(Selection[Document]):
 
     def __repr__(self) -> str:
         return f"<Table {self.name!r}>"
+
+    def _preview(self) -> Preview:
+        from reactdb.previews import preview_of_selection
+
+        return preview_of_selection(self._session, self._query, "Table", self.name)
 
     @property
     def primary_key(self) -> str:

@@ -52,11 +52,14 @@ from reactdb.feeds.request import Request
 from reactdb.feeds.rx import DisposableBase, Observable, is_observable
 from reactdb.feeds.schedulers import is_of_loop
 from reactdb.query import ConcatMap, Filter, HasFields, Limit, Map, Query, Skip, Step
+from reactdb.representation import Represented
 from reactdb.type_variables import Event, Generic
 from reactdb.wrong_calls import explain_wrong_calls
 
 if TYPE_CHECKING:
     from reactivex import abc
+
+    from reactdb.html_view import Preview
 
 
 Kind = TypeVar("Kind", bound="Feed[Any]")
@@ -65,7 +68,7 @@ Kind = TypeVar("Kind", bound="Feed[Any]")
 ASYNC_ADVICE = "write `async for change in feed`, or a plain function that starts a task"
 
 
-class Feed(Stays, Observable[Event]):
+class Feed(Stays, Represented, Observable[Event]):
     """The changes of a result, as an Observable that can also be iterated and awaited.
 
     See the head of this file, and `Selection.changes` for its options and events.
@@ -399,6 +402,17 @@ class Feed(Stays, Observable[Event]):
         return (
             f"<Feed {names[0]}>" if len(names) == 1 else f"<Feed union of {len(names)}: {', '.join(names)}>"
         )
+
+    def _preview(self) -> Preview:
+        # Imported here because only a notebook needs it.
+        from reactdb.html_view import Preview
+
+        figures = self.stats()
+        names = ("subscribers", "delivered", "queued", "dropped", "lag_seq")
+        rows = [[name.replace("_", " "), f"{figures[name]:,}"] for name in names if name in figures]
+        fact = "open" if figures["is_open"] else "not begun: subscribe to it, or iterate over it"
+        name = ", ".join(describe_request(request) for request in self._flow.requests())
+        return Preview("Feed", name, (fact,), ("subscription", ""), rows if figures["is_open"] else ())
 
     def explain(self) -> dict[str, Any]:
         """What kind of feed it is, which tables it reads, how changes find it, and how much it holds in memory."""

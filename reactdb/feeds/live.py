@@ -39,6 +39,7 @@ from reactdb.feeds.rerun import NewestAnswer, Rerun
 from reactdb.feeds.rx import DisposableBase, make_observable
 from reactdb.feeds.schedulers import make_thread_safe
 from reactdb.logs import logger
+from reactdb.representation import Represented
 from reactdb.store.file import fork
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class FollowedSource:
             self.subscription.drop()
 
 
-class Live:
+class Live(Represented):
     """See the head of this file."""
 
     _name = "a live result"

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import get_ident
-from typing import Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from reactdb.errors import UnsupportedFeed, UsageError, format_value
 from reactdb.feeds.difference import compute_difference, identify
@@ -42,6 +42,9 @@ from reactdb.query import (
 )
 from reactdb.type_variables import Document
 from reactdb.values import codec
+
+if TYPE_CHECKING:
+    from reactdb.html_view import Preview
 
 # Steps that leave documents as they are, and in any order.
 OF_DOCUMENTS = (GetAll, Between, Filter, HasFields)
@@ -216,6 +219,11 @@ class LiveList(Live, Sequence[Document]):
         return self._source_of(feed)
 
     @property
+    def primary_key(self) -> str:
+        """The name of the primary key of the table that it follows."""
+        return self._following_key
+
+    @property
     def selection(self) -> Any:
         """What it follows. Assign another selection, and it follows that one: see `select`."""
         return self._selection
@@ -379,6 +387,17 @@ class LiveList(Live, Sequence[Document]):
     def __repr__(self) -> str:
         state = self.state
         return f"LiveList({list(self)!r}{'' if state == 'live' else f', {state}'})"
+
+    def _preview(self) -> Preview:
+        # Imported here because only a notebook needs it.
+        from reactdb.html_view import MOST_ROWS, preview_of_documents
+
+        documents = list(self)
+        count = len(documents)
+        words = f"{MOST_ROWS} of {count:,}" if count > MOST_ROWS else f"{count:,}"
+        facts = [self.state, f"{words} {'document' if count == 1 else 'documents'}"]
+        note = "" if self.error is None else str(self.error)
+        return preview_of_documents("LiveList", "", documents, self._primary_key, facts, note)
 
 
 def _primary_key_of(table: Any) -> str:

@@ -10,7 +10,7 @@ Rule of this file: the value of a whole commit, and nothing in between.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reactdb.errors import UnsupportedFeed, UsageError
 from reactdb.feeds.feed import Feed
@@ -20,6 +20,9 @@ from reactdb.feeds.pipeline import same_value
 from reactdb.feeds.rerun import NewestAnswer, Rerun
 from reactdb.type_variables import Generic
 from reactdb.values import codec
+
+if TYPE_CHECKING:
+    from reactdb.html_view import Preview
 
 Value = TypeVar("Value")
 
@@ -136,3 +139,9 @@ class LiveValue(Live, Generic[Value]):
     def __repr__(self) -> str:
         state = self.state
         return f"{type(self).__name__}({self._value!r}{'' if state == 'live' else f', {state}'})"
+
+    def _preview(self) -> Preview:
+        # Imported here because only a notebook needs it.
+        from reactdb.html_view import preview_of_value
+
+        return preview_of_value("LiveValue", self._value, self.state, self.error)

@@ -1,0 +1,1 @@
+"""What a notebook shows: objects by themselves, and the live table."""
