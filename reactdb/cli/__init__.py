@@ -11,7 +11,7 @@ Each command is a module of its own, imported when it is called: `reactdb --help
 
 What commands share:
 
-    files, condition                   files, tables and keys from a command line; conditions
+    files                              files, tables and keys from a command line
     terminal, changelines              output for people; a change as a line
     csvform, blobfiles                 documents as CSV; blobs as files beside an export
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from reactdb.cli.condition import parse_condition
+from reactdb.condition_text import parse_condition
 from reactdb.database import Database, PastDatabase, connect
 from reactdb.errors import CannotOpen, InvalidDocument, QueryError
 from reactdb.expression import Expression

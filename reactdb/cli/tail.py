@@ -16,9 +16,9 @@ import click
 from reactdb.change import Change
 from reactdb.cli import changelines
 from reactdb.cli.changelines import differences, format_value
-from reactdb.cli.condition import parse_field
 from reactdb.cli.files import SEQ, file_argument, json_option, open_database, parse_with, where_option
 from reactdb.cli.terminal import write_line
+from reactdb.condition_text import parse_field
 from reactdb.database import Database
 from reactdb.errors import TableNotFound
 from reactdb.expression import Expression, asc, desc
