@@ -6,6 +6,7 @@ Each command is a module of its own, imported when it is called: `reactdb --help
     import_, export, salvage           documents from text and to text; the readable part of a damaged file
     doctor, compact, consumers         looking after a file
     serve, sync                        other databases' clients; another database
+    open_                              a page in the browser
     spark, sparkrun                    from the log to Parquet; running Spark for a command
     demo                               a day at New York's airports
 
@@ -48,6 +49,7 @@ COMMANDS = {
         "inspect",
         "Show the content of a file, a table or a document's history.",
     ),
+    "open": ("reactdb.cli.open_", "open_", "See a file at work, in the browser."),
     "rows": ("reactdb.cli.rows", "rows", "Print a table's documents."),
     "serve": ("reactdb.cli.serve", "serve", "Let other databases' clients use a file."),
     "spark": ("reactdb.cli.spark", "spark", "Analyse files with Spark: from the log to Parquet."),

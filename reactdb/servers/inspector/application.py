@@ -9,6 +9,7 @@ Rule of this file: it puts the gate before HTTPApplication. The meaning of a pat
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable
 from typing import Any, Final
@@ -22,6 +23,7 @@ from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.http.request_parts import RequestRefused, parameters_of, parts_of
 from reactdb.servers.inspector.gate import HEADERS, Gate, Refusal
 from reactdb.servers.inspector.routes import READING, InspectorSpeaker, Service
+from reactdb.servers.inspector.row_pages import IDLE_S
 
 __all__ = ["InspectorApplication", "inspector"]
 
@@ -75,9 +77,16 @@ class InspectorApplication(HTTPApplication):
         self._gate = Gate(token, hosts, origins)
         self._service = Service(db, can_write=write)
         options.setdefault("limits", LIMITS)
+        self._sweep: asyncio.TimerHandle | None = None
         super().__init__(InspectorSpeaker(self._service), origins=(), hosts=("*",), **options)
 
+    def make_one_time_token(self) -> str:
+        """A token for one login: see Gate."""
+        return self._gate.make_one_time_token()
+
     def close(self) -> None:
+        if self._sweep is not None:
+            self._sweep.cancel()
         super().close()
         self._service.close()
 
@@ -101,12 +110,21 @@ class InspectorApplication(HTTPApplication):
 
         refusal = self._admit(scope)
         if refusal is None:
+            self._sweep_later()
             await super().__call__(scope, receive, send_with_headers)
         elif isinstance(refusal, Refusal):
             body = json.dumps({"error": refusal.sentence}, ensure_ascii=False).encode()
             await answer(send_with_headers, refusal.status, body, {"content-type": "application/json"})
         else:
             await answer(send_with_headers, 303, b"", refusal)
+
+    def _sweep_later(self) -> None:
+        """End the live lists that nobody asks for any more, some time after the last request."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._sweep = asyncio.get_running_loop().call_later(
+            IDLE_S + 1.0, self._workers.submit, self._service.rows.end_idle
+        )
 
     def _admit(self, scope: Scope) -> Refusal | dict[str, str] | None:
         """What is wrong with the request; or the headers of a redirect to the page, with its cookie; or None."""
@@ -129,7 +147,7 @@ class InspectorApplication(HTTPApplication):
             given = [value for name, value in parameters if name == "token"]
             # A program's server may log the URL.
             scope["query_string"] = b""
-            if len(given) == 1 and gate.is_token(given[0]):
+            if len(given) == 1 and gate.use_token(given[0]):
                 return {"set-cookie": gate.cookie(cookie, mounted_at, scheme == "https"), "location": "./"}
         is_data = len(parts) > 1 or (len(parts) == 1 and parts[0] == "api")
         is_write = scope["method"] not in READING

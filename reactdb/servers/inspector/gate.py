@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hmac
 import re
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -84,6 +85,7 @@ class Gate:
         self._hosts = frozenset(map(name_in, hosts))
         self._origins = frozenset(origins)
         self._token = None if token is None else token.encode()
+        self._one_time: set[str] = set()
         self._ticket = "" if token is None else sha256(b"reactdb inspector: " + token.encode()).hexdigest()
 
     @property
@@ -133,6 +135,19 @@ class Gate:
 
     def is_token(self, given: str) -> bool:
         return self._token is not None and hmac.compare_digest(given.encode(errors="replace"), self._token)
+
+    def make_one_time_token(self) -> str:
+        """Another token, for one login in a browser. Called before the server is used, or on its loop."""
+        token = secrets.token_urlsafe(24)
+        self._one_time.add(token)
+        return token
+
+    def use_token(self, given: str) -> bool:
+        """Whether this is a token of a login; one for a single login is used up."""
+        if given in self._one_time:
+            self._one_time.discard(given)
+            return True
+        return self.is_token(given)
 
     def cookie_name(self, host: str, mounted_at: str) -> str:
         """A name for each port and path: browsers send the cookies of a host to all of its ports."""

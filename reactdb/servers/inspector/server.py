@@ -47,8 +47,12 @@ class InspectorServer(HTTPServer):
                 f"the inspector listens on this machine alone, such as on 127.0.0.1, not on {host}: to show it to others, mount "
                 "inspector(db) in a program that asks for a login"
             )
-        application = InspectorApplication(database, write=write, token=token)
-        self.set_up({"inspector": application}, LIMITS, host, port, Places(CONNECTIONS, STRANGERS))
+        self._application = InspectorApplication(database, write=write, token=token)
+        self.set_up({"inspector": self._application}, LIMITS, host, port, Places(CONNECTIONS, STRANGERS))
+
+    def make_one_time_token(self) -> str:
+        """A token for one login: `./?token=T` gives the cookie once. Called on the loop."""
+        return self._application.make_one_time_token()
 
     @property
     def url(self) -> str:
