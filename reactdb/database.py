@@ -937,6 +937,52 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
 
         return [figures(one) for one in cast("FeedHub", listener).subscriptions()]
 
+    def activity(self, *, wait_s: float = 0.5) -> dict[str, Any]:
+        """What every process that has feeds on the file does with it, as plain JSON. Nothing is written to the file.
+
+        Other processes of this user are asked, and answer within a quarter of a second, if they are not busy. A process
+        without feeds does not answer.
+
+        Args:
+            wait_s: Seconds that this call waits for answers, from 0 to 60; 0: only this process.
+
+        Returns:
+            A dict: `path`; `seq`, the newest change; `oldest`, the position from which the log can be read; `others`, "asked", or
+            a sentence why other processes could not be asked; `processes`, this one first; `consumers`, as
+            `consumers()`; `holds`, the readers that hold history back, as in `stats()`.
+
+            Each process is a dict: `process`, its number; `program`; `is_this`; `since`, when it opened the file;
+            `feed_count`; `feeds`, the first 1,000 of them: dicts of `purpose` ("feed", "live list", "observation",
+            "mongodb"), `selection` as text, `table` (None: all), `kind` and `routing` as in `explain()` of a feed,
+            `delivery`, `state`, `delivered`, `queued`, `dropped`, `queue_size`, `on_overflow`, `squash_s`, `seq` (its position) and `lag`
+            (the changes of the file after it).
+
+        Raises:
+            InvalidOption: `wait_s` is something else.
+        """
+        if isinstance(wait_s, bool) or not isinstance(wait_s, (int, float)) or not 0 <= wait_s <= 60:
+            raise InvalidOption(f"wait_s is a number of seconds from 0 to 60, not {format_value(wait_s)}")
+        # Imported here because most programs never look.
+        from reactdb.store.activity import ONLY_THIS, Answers, ask_others, describe_process
+
+        self._session.check_open()
+        engine = self._session.engine
+        answers = ask_others(engine, wait_s) if wait_s else Answers(ONLY_THIS, [])
+        with engine.snapshot() as snapshot:
+            seq, oldest = snapshot.seq, read_low_water(snapshot.connection)
+            history = measure_history(
+                snapshot.connection, engine.lowest_needed, engine.clock.time_ns() // 1_000_000
+            )
+        return {
+            "path": engine.path,
+            "seq": seq,
+            "oldest": oldest,
+            "others": answers.others,
+            "processes": [describe_process(engine), *answers.processes],
+            "consumers": self.consumers(),
+            "holds": history["holds"],
+        }
+
 
 class OpenTransaction(Database):
     """The object that `db.transaction()` yields: the same database, inside of this transaction, for any task or

@@ -80,7 +80,7 @@ class Observation(Live):
         self._mark: Any = None
         self._has_value = False
         self._is_beginning = True
-        self._follow(session.rerun(Computation(session, function, open_database)))
+        self._follow(session.rerun(Computation(session, function, open_database), function))
         error = self._error
         if type(error) is UsageError:
             # A mistake in the function, which no commit will mend, unlike a missing table.
@@ -288,11 +288,11 @@ class ObservedSession(Session):
     def _read_only_error() -> UsageError:
         return UsageError("the function of observe() only reads: write in a subscriber, or outside")
 
-    def watch(self, query: object, options: object) -> Feed:
+    def watch(self, query: object, options: object, purpose: str = "") -> Feed:
         raise UsageError("the function of observe() is run again by itself: run() the selection in it")
 
-    def rerun(self, compute: object) -> Any:
+    def rerun(self, compute: object, about: object = None) -> Any:
         return self.watch(None, None)
 
-    def reader(self, query: object, options: object, *others: object) -> FeedReader:
+    def reader(self, query: object, options: object, *others: object, **more: object) -> FeedReader:
         raise UsageError("the function of observe() is run again by itself: run() the selection in it")

@@ -498,30 +498,37 @@ class Session:
     # -----------------------------------------------------------------------------------------------------------
     # Watching
 
-    def watch(self, query: Query, options: Mapping[str, Any]) -> Feed:
-        """A feed of the query. `options`: as for `Selection.changes`, by name.
+    def watch(self, query: Query, options: Mapping[str, Any], purpose: str = "feed") -> Feed:
+        """A feed of the query. `options`: as for `Selection.changes`, by name. `purpose`: what opens it, for `db.activity()`.
 
         Raises:
             UnsupportedFeed, HistoryLost, HistoryDiverged, TableNotFound, IndexNotFound, InvalidOption.
         """
         # Imported here because many programs read and write, and watch nothing.
-        from reactdb.feeds.feed import Feed
+        from reactdb.feeds.feed import Feed, requests_of
         from reactdb.feeds.hub import hub_of
 
         self.check_open()
-        return self.timed(Feed)(hub_of(self.engine), query, options, scheduler=self._scheduler, handle=self)
+        feed = self.timed(Feed)(hub_of(self.engine), query, options, scheduler=self._scheduler, handle=self)
+        if purpose != "feed":
+            for request in requests_of(feed):
+                request.purpose = purpose
+        return feed
 
-    def rerun(self, compute: Callable[[Snapshot], Any]) -> Rerun:
-        """A computation over a snapshot that is made again after each commit which concerns what it has read."""
+    def rerun(
+        self, compute: Callable[[Snapshot], Any], about: Query | Callable[..., Any] | None = None
+    ) -> Rerun:
+        """A computation over a snapshot that is made again after each commit which concerns what it has read. `about`: the
+        query or the function that it computes, for `db.activity()`."""
         from reactdb.feeds.hub import hub_of
         from reactdb.feeds.rerun import Rerun
 
         self.check_open()
-        return Rerun(hub_of(self.engine), compute, self._scheduler, self)
+        return Rerun(hub_of(self.engine), compute, self._scheduler, self, about)
 
     def rerun_query(self, query: Query) -> Rerun:
         """The result of a query, read again after each commit which concerns it, also of tables that were renamed since."""
-        return self.rerun(FollowedQuery(query))
+        return self.rerun(FollowedQuery(query), query)
 
     def reader(
         self,
@@ -530,12 +537,14 @@ class Session:
         on_ready: Callable[[], object] | None = None,
         clock: Callable[[], float] | None = None,
         request_type: type[Request] | None = None,
+        purpose: str = "feed",
     ) -> FeedReader:
         """A reader of a feed of the query, as of `Feed.reader`. Errors as for `watch`.
 
         Args:
             clock: Seconds, for the times of net differences; None: the clock of the open file.
             request_type: A class of requests that makes other events.
+            purpose: What opens it, for `db.activity()`.
         """
         from reactdb.feeds.consumers import Flow
         from reactdb.feeds.hub import hub_of
@@ -547,6 +556,7 @@ class Session:
         request = self.timed(request_type or Request)(
             self.engine, hub.log_when_unlocked, query, options, self
         )
+        request.purpose = purpose
         return FeedReader(Flow(hub, request), on_ready, clock)
 
 
@@ -665,10 +675,10 @@ class PastSession(Session):
     def _read_only_error(self) -> ReadOnlyDatabase:
         return ReadOnlyDatabase(f"the database as of seq {self.seq} is the past, and cannot be written")
 
-    def watch(self, query: object, options: object) -> Any:
+    def watch(self, query: object, options: object, purpose: str = "") -> Any:
         raise UsageError(f"the past does not change: use changes(since={self.seq}) on the present")
 
-    def reader(self, query: object, options: object, *others: object) -> Any:
+    def reader(self, query: object, options: object, *others: object, **more: object) -> Any:
         return self.watch(query, options)
 
 

@@ -433,7 +433,7 @@ class TypedWatcher:
     def rerun_query(self, query: Query) -> Rerun:
         reader = self._reader
         followed = FollowedQuery(with_check(query, reader.check("log")))
-        return self._session.rerun(lambda snapshot: reader.read_result(followed.evaluate(snapshot)))
+        return self._session.rerun(lambda snapshot: reader.read_result(followed.evaluate(snapshot)), query)
 
 
 class TypedSelection(Typed):

@@ -237,7 +237,7 @@ class UndoStack:
         listener = StackListener(self, callback)
         with self._lock:
             self._listeners.append(listener)
-        feed = self._session.watch(Query(ALL_TABLES), {"batches": True})
+        feed = self._session.watch(Query(ALL_TABLES), {"batches": True}, "undo stack")
         # The feed ends with an error where the database is closed or fails: then there is no state to tell.
         subscription = feed.subscribe(listener.look, lambda error: None, scheduler=scheduler)
 

@@ -20,6 +20,7 @@ __all__ = ["AwaitedValue", "Face"]
 
 READS: Final = {
     *(
+        "activity",
         "at",
         "attachment",
         "consumers",

@@ -199,7 +199,7 @@ class Materialized:
         self._unsubscribe()
         self._is_deaf = False
         for table in sorted(table.name for table in reading.reader.view.tables()):
-            feed = self._session.watch(Query(table), {"changefeed_queue_size": 1})
+            feed = self._session.watch(Query(table), {"changefeed_queue_size": 1}, "materialized view")
             self._subscriptions.append(
                 feed.subscribe(self._wake, self._feed_ended, scheduler=self._scheduler)
             )

@@ -520,7 +520,7 @@ class Batches:
         if self._settings.query.table == ALL_TABLES:
             # One event where a table is dropped, and not one for each document.
             options["include_catalogue"] = True
-        return self._session.watch(self._settings.query, options)
+        return self._session.watch(self._settings.query, options, "durable consumer")
 
     @property
     def wait_s(self) -> float:

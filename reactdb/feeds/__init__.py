@@ -19,6 +19,7 @@ The parts of a feed:
     events          deltas as the delivered dicts
     difference      the edits from one answer to another, where an answer was read anew
     compiler        makes a view of a query, or raises the reason against it
+    query_text      a query as text, for people
     request         the common part of all subscriptions of one feed
     log_reader      reading from the log
     initial         the initial values, a feed's opening
@@ -33,6 +34,7 @@ Delivery, from the bottom up:
     broadcast       one queue for subscribers with the same events, and the calls of their callbacks
     subscription    one subscriber's events of one query: the table of its states, and `poll`
     dispatch        commit -> views -> the queues of subscriptions -> their consumers
+    activity        each open subscription in words and figures, for `db.activity()`
     hub             the feeds of one database: subscriptions join, leave and catch up
     terms           the steps after `changes()`
     consumers       the pollers: observers, cursors, coroutines; `schedulers` and the timers of `reactdb.clock` wake them

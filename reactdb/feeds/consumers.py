@@ -42,7 +42,7 @@ from reactdb.feeds.broadcast import EVENTS_IN_A_TURN, OnEvent, ignore
 from reactdb.feeds.hub import FeedHub
 from reactdb.feeds.position import ANEW, Bookmark, find_first
 from reactdb.feeds.request import Request
-from reactdb.feeds.schedulers import make_thread_safe
+from reactdb.feeds.schedulers import make_thread_safe, name_scheduler
 from reactdb.feeds.subscription import ENDED, NOTHING, Hub, Subscription, Way
 from reactdb.feeds.terms import run_of
 from reactdb.logs import logger
@@ -424,6 +424,10 @@ class BaseConsumer:
         return min(waits, default=None)
 
     @property
+    def delivery(self) -> str:
+        raise NotImplementedError
+
+    @property
     def way(self) -> Way:
         raise NotImplementedError
 
@@ -546,6 +550,10 @@ class PushConsumer(BaseConsumer):
     @property
     def way(self) -> Way:
         return "called" if self._is_called else "woken"
+
+    @property
+    def delivery(self) -> str:
+        return "on commit" if self._scheduler is None else f"scheduler {name_scheduler(self._scheduler)}"
 
     def now(self) -> float:
         if self._scheduler is None:
@@ -892,6 +900,8 @@ class ReaderConsumer(AskedConsumer):
 
     __slots__ = ("_has_read", "_is_told", "_measure", "_telling", "_timer", "on_ready")
 
+    delivery = "reader"
+
     def __init__(
         self, on_ready: Callable[[], object] | None, measure: Callable[[], float] | None = None
     ) -> None:
@@ -1017,6 +1027,8 @@ class PullConsumer(AskedConsumer):
 
     __slots__ = ("_condition", "_signal")
 
+    delivery = "cursor"
+
     def __init__(self) -> None:
         super().__init__()
         # Made by the thread that waits first: it takes more room than all the rest.
@@ -1085,6 +1097,8 @@ class AsyncConsumer(AskedConsumer):
     """For `async for`. The waiting tasks share a cursor, so they belong to one event loop."""
 
     __slots__ = ("_loop", "_taken", "_waiting")
+
+    delivery = "async cursor"
 
     def __init__(self) -> None:
         super().__init__()

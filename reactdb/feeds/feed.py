@@ -16,7 +16,7 @@ Rule of this file: it only connects the parts. `rx` makes a feed an Observable o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
@@ -457,6 +457,11 @@ def scheduler_of(feed: Feed) -> Any:
 def request_of(feed: Feed) -> Request | None:
     """What it delivers; None for a union of feeds."""
     return feed._flow.request
+
+
+def requests_of(feed: Feed) -> Iterable[Request]:
+    """The requests of the feed, one for each selection."""
+    return feed._flow.requests()
 
 
 def with_options(feed: Feed, **options: Any) -> Feed:

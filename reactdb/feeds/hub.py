@@ -15,11 +15,13 @@ import threading
 from collections import deque
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from itertools import chain, islice
 from typing import Any
 
 from reactdb.change import Commit
 from reactdb.clock import SYSTEM, in_force
 from reactdb.errors import ReactDBError, UsageError
+from reactdb.feeds.activity import describe_subscription
 from reactdb.feeds.bootstrap import Bootstrap, Bootstrapped, find_abort_reason
 from reactdb.feeds.broadcast import Runnable
 from reactdb.feeds.compiler import Plan
@@ -477,6 +479,16 @@ class FeedHub:
             return [one for node in self.live.nodes.values() for one in node.subscriptions] + list(
                 self.live.behind
             )
+
+    def describe_feeds(self, most: int, head: int) -> tuple[list[dict[str, Any]], int]:
+        """See `CommitListener.describe_feeds`."""
+        with self.held():
+            number = sum(map(len, self.live.nodes.values())) + len(self.live.behind)
+            every = chain(
+                (one for node in self.live.nodes.values() for one in node.subscriptions), self.live.behind
+            )
+            some = list(islice(every, most))
+        return [describe_subscription(one, head) for one in some], number
 
     @property
     def is_clean(self) -> bool:

@@ -5,16 +5,15 @@ Rule of this file: it looks, and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from reactdb.documents.hints import hints
 from reactdb.errors import ReactDBError
+from reactdb.feeds.activity import describe_routing
 from reactdb.feeds.consumers import BaseConsumer
 from reactdb.feeds.dispatch import Node
 from reactdb.feeds.request import Request
 from reactdb.feeds.subscription import Subscription
-from reactdb.feeds.views.base import Everywhere, MovingRange, OneKey, OneValue, Route, ValueRange
 from reactdb.query import ALL_TABLES
 
 
@@ -51,24 +50,6 @@ def describe_request(request: Request) -> str:
         return f"{request.fresh_plan().view.kind} of {words}"
     except ReactDBError:
         return words
-
-
-def describe_routing(routes: Sequence[Route]) -> str:
-    """How a change finds the feed."""
-    if not routes:
-        return "nothing can concern it"
-    first = routes[0]
-    if isinstance(first, OneKey):
-        return f"hashed by primary key ({len(routes)})"
-    if isinstance(first, OneValue):
-        return f"hashed by the value of {first.axis} ({len(routes)})"
-    if isinstance(first, ValueRange):
-        return f"by a range of {'the primary key' if first.axis is None else first.axis}"
-    if isinstance(first, MovingRange):
-        return (
-            f"by the part of {'the primary key' if first.axis is None else first.axis} up to the window's end"
-        )
-    return "every change of the database" if isinstance(first, Everywhere) else "every change of the table"
 
 
 def figures(subscription: Subscription) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from reactdb.errors import (
     UsageError,
     format_value,
 )
-from reactdb.feeds.feed import Feed, Handle, drop, scheduler_of, with_options
+from reactdb.feeds.feed import Feed, Handle, drop, requests_of, scheduler_of, with_options
 from reactdb.feeds.rerun import NewestAnswer, Rerun
 from reactdb.feeds.rx import DisposableBase, make_observable
 from reactdb.feeds.schedulers import make_thread_safe
@@ -152,6 +152,7 @@ class Live:
         """End the present subscription, and follow this source."""
         # A scheduler that cannot be used is refused here, and not in a thread.
         self._thread_of(source)
+        set_purpose(source, self._kind)
         before = self._following
         following = self._following = FollowedSource(source)
         if before is not None:
@@ -559,6 +560,15 @@ class Polled:
 
     def drop(self) -> None:
         self._reader.drop()
+
+
+def set_purpose(source: Feed | Rerun, purpose: str) -> None:
+    """Say what has opened a source: a copy of a feed that nobody else has, or a computation."""
+    if isinstance(source, Rerun):
+        source.purpose = purpose
+    else:
+        for request in requests_of(source):
+            request.purpose = purpose
 
 
 def open_feed(feed: Feed) -> Feed:

@@ -20,6 +20,7 @@ from typing import Any
 from reactdb.change import CATALOGUE, Change, TableReference
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.failures import Failures, Say
+from reactdb.feeds.query_text import MOST_SHOWN, cut
 from reactdb.feeds.request import Request
 from reactdb.feeds.router import Router
 from reactdb.feeds.views.axes import IndexAxis
@@ -346,10 +347,22 @@ class ReadSetRequest(Request):
     It may drop changes, because one is enough to compute again.
     """
 
-    __slots__ = ("_routes",)
+    __slots__ = ("_reads", "_routes", "_text")
 
-    def __init__(self, engine: Engine, say: Say, routes: Sequence[Route], since: int, handle: object) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        say: Say,
+        routes: Sequence[Route],
+        since: int,
+        handle: object,
+        reads: Sequence[str] = (),
+        text: str = "",
+    ) -> None:
+        """`reads`, `text`: the read set and the computation, in words."""
         self._routes = routes
+        self._reads = reads
+        self._text = text
         options = {"since": since, "on_overflow": "drop", "changefeed_queue_size": 100}
         super().__init__(engine, say, Query(ALL_TABLES), options, handle)
 
@@ -357,6 +370,14 @@ class ReadSetRequest(Request):
         view = ReadSetView(self._routes)
         # Each read set is another one: equal sets would have to be compared.
         return Plan(view, object(), False, Failures("", raises=False, say=self._say))
+
+    @property
+    def text(self) -> str:
+        return self._text
+
+    @property
+    def routing_text(self) -> str:
+        return cut("; ".join(self._reads[:MOST_SHOWN]))
 
     def render(self, is_ordered: bool) -> Any:
         return render_seq

@@ -22,6 +22,7 @@ from reactdb.feeds.position import (
     parse_since,
     resolve_since,
 )
+from reactdb.feeds.query_text import query_text
 from reactdb.feeds.views.base import View
 from reactdb.feeds.views.select import SelectView
 from reactdb.query import ALL_TABLES, Query
@@ -31,9 +32,13 @@ from reactdb.store.undo import Undo
 
 
 class Request:
-    """See the head of this file."""
+    """See the head of this file.
 
-    __slots__ = ("_handle", "_plan", "_say", "engine", "is_stateful", "options", "query")
+    Attributes:
+        purpose: What has opened it, for people: "feed", "live list", "mongodb".
+    """
+
+    __slots__ = ("_handle", "_plan", "_say", "engine", "is_stateful", "options", "purpose", "query")
 
     def __init__(
         self, engine: Engine, say: Say, query: Query, options: Mapping[str, Any], handle: object = None
@@ -54,6 +59,7 @@ class Request:
         self._plan: tuple[object, Plan] | None = None
         # Whether its view has to be seeded.
         self.is_stateful = False
+        self.purpose = "feed"
         self.options = check_options(options, self._check)
 
     def plan(self, snapshot: Snapshot) -> Plan:
@@ -76,6 +82,16 @@ class Request:
             include_catalogue=options.include_catalogue,
             include_meta=options.include_meta,
         )
+
+    @property
+    def text(self) -> str:
+        """The selection, as a program writes it."""
+        return query_text(self.query)
+
+    @property
+    def routing_text(self) -> str | None:
+        """How changes find it, where the view cannot say so in a few words; None: the view can."""
+        return None
 
     def copy_with(self, **options: Any) -> Request:
         """A copy with other options; they do not change the meaning of the query."""

@@ -21,11 +21,14 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from reactdb.errors import INTERRUPTS, DatabaseClosed, HistoryLost, ReactDBError
+from reactdb.expression.predicate import describe_function
 from reactdb.feeds.consumers import Flow
 from reactdb.feeds.feed import drop, make_feed
 from reactdb.feeds.hub import FeedHub
+from reactdb.feeds.query_text import cut, query_text
 from reactdb.feeds.read_set import ReadSet, ReadSetRequest, ReadSetView, TrackedSnapshot
 from reactdb.feeds.views.base import Route
+from reactdb.query import Query
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot
 
@@ -49,9 +52,23 @@ class NewestAnswer(NamedTuple):
 
 
 class Rerun:
-    """A computation, ready to start. `scheduler`: as for `Feed`. `handle`: the reference keeps the file open."""
+    """A computation, ready to start. `scheduler`: as for `Feed`. `handle`: the reference keeps the file open.
 
-    def __init__(self, hub: FeedHub, compute: Compute, scheduler: Any, handle: object) -> None:
+    Attributes:
+        about: What is computed: a query, or a function; None: unknown.
+        purpose: As for `Request`.
+    """
+
+    def __init__(
+        self,
+        hub: FeedHub,
+        compute: Compute,
+        scheduler: Any,
+        handle: object,
+        about: Query | Callable[..., Any] | None = None,
+    ) -> None:
+        self.about = about
+        self.purpose = "observation"
         self.hub = hub
         self.compute = compute
         self.scheduler = scheduler
@@ -60,6 +77,14 @@ class Rerun:
     @property
     def engine(self) -> Engine:
         return self.hub.engine
+
+    @property
+    def text(self) -> str:
+        """What is computed, in words."""
+        about = self.about
+        if isinstance(about, Query):
+            return query_text(about)
+        return "a selection" if about is None else cut(describe_function(about))
 
     def start(self, take: Take, scheduler: Any) -> Running:
         """Compute now, in this thread, and again where `scheduler` says, or else on the committing thread.
@@ -159,7 +184,16 @@ class Running:
         rerun, reference = self._rerun, weakref.ref(self)
         hub = rerun.hub
         try:
-            request = ReadSetRequest(hub.engine, hub.log_when_unlocked, routes, self.seq, rerun.handle)
+            request = ReadSetRequest(
+                hub.engine,
+                hub.log_when_unlocked,
+                routes,
+                self.seq,
+                rerun.handle,
+                self.read_set.describe(),
+                rerun.text,
+            )
+            request.purpose = rerun.purpose
             feed = make_feed(Flow(hub, request))
             watch = self._watch = feed.subscribe(
                 partial(_call, reference, "_on_change"),

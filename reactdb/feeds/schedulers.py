@@ -47,6 +47,13 @@ def is_of_loop(scheduler: Any) -> bool:
     return scheduler is not None and _name(scheduler) in OF_LOOPS
 
 
+def name_scheduler(scheduler: Any) -> str:
+    """The name of the scheduler's class, for people."""
+    while isinstance(scheduler, InItsThread) or _name(scheduler) == "CatchScheduler":
+        scheduler = scheduler._scheduler
+    return type(scheduler).__name__
+
+
 def _name(scheduler: Any) -> str | None:
     """The name of reactivex's class behind the scheduler, if that class has a rule about threads; None for any
     other."""

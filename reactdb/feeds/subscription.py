@@ -75,7 +75,14 @@ Way = Literal["called", "woken", "looking"]
 
 
 class Consumer(Protocol):
-    """The poller of a subscription."""
+    """The poller of a subscription.
+
+    Attributes:
+        delivery: How its subscriber gets events, in words.
+    """
+
+    @property
+    def delivery(self) -> str: ...
 
     @property
     def way(self) -> Way:

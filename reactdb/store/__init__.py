@@ -43,6 +43,7 @@ The way of a read:
 Around them:
 
     registry        one engine for a file in a process, however often it is opened
+    activity        asks the other processes that have feeds on a file, and answers them
     follow          notices commits of other processes, and a moved file
     file/           SQLite and the file system: opening, locks, identity, flushing, fork()
     tools/          the doctor and salvage: they read a closed file

@@ -90,6 +90,7 @@ class Engine:
         epochs: The stretches of the file's history, for tokens.
         twin: The other engine of the file in this process: one of the two writes, the other only reads. None where
             there is no other.
+        opened_ms: When it was opened, in milliseconds since 1970.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Engine:
         self.blobs_in_use = BlobsInUse()
         self.epochs = Epochs()
         self.twin: Engine | None = None
+        self.opened_ms = clock.time_ns() // 1_000_000
         self.unusable: Callable[[], ReactDBError] | None = None
         # The indexes whose entries were compared with their sums: see `Snapshot.compare`.
         self._compared: set[int] = set()

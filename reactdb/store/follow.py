@@ -5,7 +5,9 @@ data_version`), and if there are any has the publisher read them from the log. T
 polls: the pause is a twentieth of the time since the last news, between 1 and 20 ms. The thread starts with the first
 feed and ends with the last.
 
-The same thread ends the feeds of a file in trouble. Every quarter of a second it checks whether the path still leads
+The same thread answers other processes that ask for the feeds of this one (see `activity`).
+
+It also ends the feeds of a file in trouble. Every quarter of a second it checks whether the path still leads
 to the opened file. A write, a read or a checkpoint that meets trouble may hold any lock, so it leaves a note
 (`Publisher.note`), and the next poll finds the note.
 
@@ -25,6 +27,7 @@ import weakref
 from reactdb.clock import monotonic
 from reactdb.errors import DatabaseBusy, ReactDBError
 from reactdb.logs import logger
+from reactdb.store.activity import answer_questions
 from reactdb.store.engine import Engine
 from reactdb.store.file import fork, sqlite
 
@@ -38,17 +41,20 @@ FAILING_S = 0.5
 LOCKED_S = 10.0
 # Seconds between two checks of the path: 9 µs each.
 LOOK_S = 0.25
+# Seconds between two looks for questions of other processes: 10 µs each, while there are none.
+QUESTIONS_S = 0.2
 
 
 class Watched:
     """One polled file. Thread safety: only the polling thread."""
 
-    __slots__ = ("_failing_since", "_is_behind", "_looked", "engine")
+    __slots__ = ("_answered", "_failing_since", "_is_behind", "_looked", "engine")
 
     def __init__(self, engine: Engine) -> None:
         # Weakly: an engine that everybody forgot must not be kept alive by its poller.
         self.engine = weakref.ref(engine)
         self._looked = float("-inf")
+        self._answered = float("-inf")
         # There may be news that `Engine.has_news` does not show: commits between the subscription and the first poll,
         # or commits of a failed poll.
         self._is_behind = True
@@ -66,6 +72,7 @@ class Watched:
             self._is_behind |= engine.has_news()
             has_commits = self._is_behind and engine.catch_up()
             self._is_behind, self._failing_since = False, None
+            self.answer(engine)
             return has_commits
         except (ReactDBError, sqlite.SQLiteError) as error:
             # The file was closed in between, or is in trouble. The next read raises the error; the other files
@@ -77,6 +84,13 @@ class Watched:
             # Also SystemExit of a subscriber: all files share the thread, and the next poll delivers the rest.
             logger.exception("following %s failed", engine.path)
             return False
+
+    def answer(self, engine: Engine) -> None:
+        """Answer other processes that ask for the feeds of this one (see `activity`), if it is time to look for them."""
+        now = monotonic()
+        if now - self._answered >= QUESTIONS_S:
+            self._answered = now
+            answer_questions(engine)
 
     def trouble(self, engine: Engine) -> str:
         """Check the file, if it is time. Returns: the trouble; empty where there is none."""

@@ -35,8 +35,8 @@ NONE_DROPPED: tuple[list[int], list[tuple[int, str]]] = ([], [])
 
 
 class CommitListener(Protocol):
-    """The receiver of published commits: the feeds. All but `drain` and `lowest_needed` is called under the publish
-    lock."""
+    """The receiver of published commits: the feeds. All but `drain`, `lowest_needed` and `describe_feeds`
+    is called under the publish lock."""
 
     @property
     def open_views(self) -> Sized:
@@ -55,6 +55,10 @@ class CommitListener(Protocol):
 
     def end_all(self, end: Any) -> None:
         """End every feed, also feeds that read from the log. `end` is the error, or says that the feeds complete."""
+
+    def describe_feeds(self, most: int, head: int) -> tuple[list[dict[str, Any]], int]:
+        """For `db.activity()`: at most `most` feeds as plain JSON, and the number of all. `head`: the newest seq of the
+        file. Called without the publish lock."""
 
     def drain(self, *, is_outside: bool = False) -> None:
         """Deliver the queued events. Called without any lock held, after every commit.

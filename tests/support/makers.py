@@ -677,7 +677,7 @@ def _wait_for_no_subscription(stage: Stage) -> None:
 # Public methods that make nothing which has to end: they say something, write something down, or describe what is to be read.
 NO_MAKERS: dict[str, str] = {
     "ReadableDatabase": "path seq table_list token",
-    "Database": "compact hold is_closed seq_at set_retention stats subscriptions user_version",
+    "Database": "activity compact hold is_closed seq_at set_retention stats subscriptions user_version",
     "Selection": "aggregate avg between concat_map count distinct exists filter first group has_fields limit map max merge min "
     "nth one order_by pluck sample skip sum union with_fields without",
     "PointSelection": "attachment run",

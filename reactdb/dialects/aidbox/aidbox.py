@@ -184,7 +184,7 @@ class Aidbox:
         query = Query(type)
         if len(keys) == 1:
             query = query.then(Get(id, keys[0]))
-        return self._session.reader(query, {}, on_ready)
+        return self._session.reader(query, {}, on_ready, purpose="aidbox")
 
 
 class ResourceType:

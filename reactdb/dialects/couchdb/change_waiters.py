@@ -117,7 +117,7 @@ class Waker:
     def begin(self, session: Session, tables: Tables) -> None:
         options = {"include_meta": True, "batches": True}
         for table in tables.watched:
-            feed = session.watch(Query(table.reference), options)
+            feed = session.watch(Query(table.reference), options, "couchdb")
             subscription = feed.subscribe(
                 self._make_subscriber(tables, table), self._on_error, self._on_completed
             )

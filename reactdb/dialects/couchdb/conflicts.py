@@ -65,7 +65,9 @@ def conflicts(database: CouchDatabase) -> Observable[dict[str, Any]]:
         return {"id": id, "winner": winner, "others": others}
 
     feed = database.session.watch(
-        Query(hidden_table("conflicts", database.table_id)), {"include_initial": True, "on_overflow": "spill"}
+        Query(hidden_table("conflicts", database.table_id)),
+        {"include_initial": True, "on_overflow": "spill"},
+        "couchdb",
     )
     return feed.pipe(operators.filter(is_about_some), operators.map(told))
 

@@ -166,7 +166,7 @@ class DatabaseUpdates:
             self._subscriptions.pop(number).dispose()
         for number in wanted.keys() - self._subscriptions.keys():
             options = {**WATCHING, "include_catalogue": True} if number == CATALOGUE else WATCHING
-            feed = self._session.watch(Query(wanted[number]), options)
+            feed = self._session.watch(Query(wanted[number]), options, "couchdb")
             self._subscriptions[number] = feed.subscribe(self._on_change, self._on_change, self._wake)
 
     def _on_change(self, _: object) -> None:

@@ -193,7 +193,7 @@ class StreamWakers:
 
     def _read(self, query: Query, **options: Any) -> None:
         options |= {"on_overflow": "drop", "changefeed_queue_size": MOST_QUEUED, "include_meta": True}
-        reader = self._session.reader(query, options, request_type=WholeChangesRequest)
+        reader = self._session.reader(query, options, request_type=WholeChangesRequest, purpose="mongodb")
         is_of_rows = query.table != ALL_TABLES
         with self._session.engine.fresh_snapshot() as snapshot:
             start = snapshot.seq

@@ -62,7 +62,7 @@ class Member:
         primary_key = "id" if table is None else table.primary_key
         self._show = shown_part(query, primary_key)
         if options.get("squash") or not is_limit(query):
-            return session.reader(query, options, wake, clock)
+            return session.reader(query, options, wake, clock, purpose="rethinkdb")
         self._netting = Netting(
             query,
             primary_key,
@@ -70,7 +70,7 @@ class Member:
             has_types=bool(options.get("include_types")),
         )
         options |= {"include_offsets": True, "batches": True}
-        return session.reader(query, options, wake, clock, DeltaRequest)
+        return session.reader(query, options, wake, clock, DeltaRequest, "rethinkdb")
 
     def events(self) -> Iterator[Any]:
         """The present events, one by one.
