@@ -40,7 +40,9 @@ def test_a_link_out_of_the_pages_leads_to_a_page_of_that_file():
     page = build.DOCS / "how-to" / "outbox.md"
 
     assert "[a](../changelog.md#x)" == build.with_links_of_the_site("[a](../../CHANGELOG.md#x)", page)
-    assert "[a](../examples/outbox/index.md)" == build.with_links_of_the_site("[a](../../examples/outbox)", page)
+    assert "[a](../examples/outbox/index.md)" == build.with_links_of_the_site(
+        "[a](../../examples/outbox)", page
+    )
 
 
 def test_a_link_in_code_is_left_alone():
@@ -52,7 +54,9 @@ def test_a_link_in_code_is_left_alone():
 def test_the_name_of_a_file_becomes_the_title_of_its_code():
     text = "```python file=rooms.py\nx = 1\n```"
 
-    assert '```python title="rooms.py"\nx = 1\n```' == build.with_links_of_the_site(text, build.DOCS / "index.md")
+    assert '```python title="rooms.py"\nx = 1\n```' == build.with_links_of_the_site(
+        text, build.DOCS / "index.md"
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +65,10 @@ def test_the_name_of_a_file_becomes_the_title_of_its_code():
         ('<a href="other.html#there">', None),
         ('<a href="https://example.org/">', None),
         ('<a href="gone.html">', "index.html links to gone.html, which does not exist"),
-        ('<a href="other.html#gone">', "index.html links to other.html#gone, but that page has no such heading"),
+        (
+            '<a href="other.html#gone">',
+            "index.html links to other.html#gone, but that page has no such heading",
+        ),
         ('<img src="gone.png">', "index.html links to gone.png, which does not exist"),
         ('<script src="https://example.org/x.js">', "index.html loads https://example.org/x.js"),
     ],
@@ -136,7 +143,13 @@ class TestInABrowser:
         assert any(WANTED[word] in link for link in found), found
 
     def test_a_narrow_page_does_not_scroll_sideways_and_fetches_nothing_from_elsewhere(self, site, page):
-        for path in ("", "how-to/outbox/", "reference/names/", "reference/command-line/", "explanation/alternatives/"):
+        for path in (
+            "",
+            "how-to/outbox/",
+            "reference/names/",
+            "reference/command-line/",
+            "explanation/alternatives/",
+        ):
             page.goto(site + path)
 
             assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path

@@ -1,0 +1,49 @@
+"""Key pages: keys by their place in a table, counts that scan nothing, and sums over a part of the log, for views of a file.
+
+    count_documents    how many documents a table has, by the running sums
+    find_key_at        the key at an offset
+    count_before       how many keys are smaller
+    count_changes      the changes past a seq, by table and kind
+
+Rule of this file: no document is read.
+"""
+
+from __future__ import annotations
+
+from reactdb.change import CATALOGUE
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.snapshot import Snapshot
+from reactdb.store.sums import newest
+
+KEY_AT = "SELECT key FROM heads WHERE table_id = ? ORDER BY key {} LIMIT 1 OFFSET ?"
+COUNT_BEFORE = "SELECT count(*) FROM heads WHERE table_id = ? AND key < ?"
+COUNTS = "SELECT table_id, kind, count(*) FROM log WHERE seq > ? AND seq <= ? AND table_id <> ? GROUP BY table_id, kind"
+
+
+def count_documents(snapshot: Snapshot, table: TableInfo) -> int:
+    """How many documents a table has now: from its running sums, so at any size at the same cost. A table without sums, of an
+    older format, is counted."""
+    _, sums = newest(snapshot.connection, table)
+    return snapshot.count(table) if sums is None else sums.count
+
+
+def find_key_at(snapshot: Snapshot, table: TableInfo, offset: int, reverse: bool = False) -> bytes | None:
+    """The key of the document at this place in the order of keys now; None beyond the end."""
+    text = KEY_AT.format("DESC" if reverse else "ASC")
+    row = snapshot.connection.execute(text, (table.id, offset)).fetchone()
+    return None if row is None else row[0]
+
+
+def count_changes(snapshot: Snapshot, since: int, until: int) -> dict[int, dict[int, int]]:
+    """How many changes there are with since < seq <= until: by the number of the table, then by kind. Those of tables and indexes
+    themselves do not count."""
+    counts: dict[int, dict[int, int]] = {}
+    for table_id, kind, count in snapshot.connection.execute(COUNTS, (since, until, CATALOGUE)):
+        counts.setdefault(table_id, {})[kind] = count
+    return counts
+
+
+def count_before(snapshot: Snapshot, table: TableInfo, key: bytes) -> int:
+    """How many documents there are now with smaller keys."""
+    (count,) = snapshot.connection.execute(COUNT_BEFORE, (table.id, key)).fetchone()
+    return int(count)
