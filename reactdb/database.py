@@ -60,6 +60,7 @@ from reactdb.values import codec
 from reactdb.wrong_calls import explain_wrong_calls, explained
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from reactivex.abc import SchedulerBase
 
     from reactdb.durable.consumer import DurableConsumer
@@ -318,6 +319,24 @@ class ReadableDatabase:
                 raise HistoryLost(since, oldest + 1)
         until = head if until is None else min(until, head)
         return log_changes(self._session.engine, self._session.read, since, until, info)
+
+    def changes_to_arrow(
+        self, since: int = 0, until: int | None = None, table: str | None = None
+    ) -> pa.Table:
+        """The entries of `log(since, until, table)` as a table of Arrow.
+
+        Returns:
+            A pyarrow.Table with the columns `seq`, `table`, `key`, `op` (insert, update, replace or delete), `ts`,
+            `commit`, `old`, `new` and `origin`. Of one table, `old` and `new` are structs with types as `to_arrow` finds
+            them; of all tables, JSON as text.
+
+        Raises:
+            MissingExtra: pyarrow is not installed: the extra `arrow`. Also the errors of `log`.
+        """
+        from reactdb.data_frames import changes_table, check_installed
+
+        check_installed("changes_to_arrow", "pyarrow", "arrow")
+        return changes_table(self.log(since, until, table), is_of_one_table=table is not None)
 
 
 class Database(ReadableDatabase, FeedSource[dict[str, Any]]):

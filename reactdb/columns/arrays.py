@@ -13,6 +13,8 @@ once: `set(map(type, values))` costs 20 ns a value.
     Struct          dict; a missing field becomes null
     MapColumn       dict
     Array           list
+    Coarse          datetime or timedelta, in whole seconds or milliseconds
+    Empty           null, {} or []
     Void            nothing but null
 
 Rule of this file: one column at a time, in chunks of some thousand values. The caller decides about rows that do not fit.
@@ -134,6 +136,53 @@ class Float(Scalar):
                     raise Misfit(f"{format_value(value)} is not exactly a {self.name}")
         self.kinds_of(values)
         return made
+
+
+class Coarse(Scalar):
+    """Moments or durations in seconds or milliseconds. Arrow would cut off the rest.
+
+    Args:
+        exact: The same type in microseconds.
+    """
+
+    def __init__(
+        self, arrow: Any, taken: tuple[type, ...], exact: Any, name: str = "", *, nullable: bool = True
+    ) -> None:
+        super().__init__(arrow, taken, name, nullable=nullable)
+        self._exact = exact
+
+    def convert(self, values: Sequence[Any]) -> Any:
+        self.kinds_of(values, self.taken)
+        try:
+            return pa.array(values, self._exact).cast(self.arrow)
+        except (pa.ArrowException, OverflowError, ValueError):
+            raise self.misfit_of(values, self._fits) from None
+
+    def _fits(self, value: Any) -> bool:
+        try:
+            pa.array([value], self._exact).cast(self.arrow)
+        except (pa.ArrowException, OverflowError, ValueError):
+            return False
+        return True
+
+
+class Empty(Column):
+    """A column in whose values nothing was seen but null, {} or [], so its type is a guess: any other value is a misfit.
+
+    Args:
+        guess: The column of the guessed type: of text, or of a list.
+    """
+
+    def __init__(self, guess: Column) -> None:
+        super().__init__(guess.arrow, guess.name)
+        self._guess = guess
+        self._taken = _ARRAYS if isinstance(guess, Array) else _STRUCTS
+
+    def convert(self, values: Sequence[Any]) -> Any:
+        self.kinds_of(values, self._taken)
+        if any(values):
+            raise self.misfit_of(values, lambda value: not value)
+        return self._guess.convert(values)
 
 
 class DecimalColumn(Scalar):
@@ -338,8 +387,10 @@ DOUBLE = Scalar(pa.float64(), (float, int), "double")
 __all__ = [
     "DOUBLE",
     "Array",
+    "Coarse",
     "Column",
     "DecimalColumn",
+    "Empty",
     "Float",
     "MapColumn",
     "Misfit",
