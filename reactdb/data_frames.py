@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from reactdb.change import Change
+from reactdb.change import CATALOGUE, Change
 from reactdb.documents.read import encoded_documents, evaluate
 from reactdb.errors import (
     InvalidDocument,
@@ -365,7 +365,11 @@ def changes_table(changes: Iterable[Change], *, is_of_one_table: bool) -> pa.Tab
 
     listed = list(changes)
     count = len(listed)
-    keys = make_table([{"key": key_value(change.key_bytes)} for change in listed], ["key"]).column("key")
+    # An entry about a table has no key of a document.
+    rows = [
+        {"key": None if change.table_id == CATALOGUE else key_value(change.key_bytes)} for change in listed
+    ]
+    keys = make_table(rows, ["key"]).column("key")
     # Both sides together, so that they have one type.
     sides = [thaw(change.old_val) for change in listed] + [thaw(change.new_val) for change in listed]
     if is_of_one_table:
