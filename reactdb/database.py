@@ -61,6 +61,7 @@ from reactdb.values import codec
 from reactdb.wrong_calls import explain_wrong_calls, explained
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from reactivex.abc import SchedulerBase
 
     from reactdb.durable.consumer import DurableConsumer
@@ -326,6 +327,24 @@ class ReadableDatabase(Represented):
                 raise HistoryLost(since, oldest + 1)
         until = head if until is None else min(until, head)
         return log_changes(self._session.engine, self._session.read, since, until, info)
+
+    def changes_to_arrow(
+        self, since: int = 0, until: int | None = None, table: str | None = None
+    ) -> pa.Table:
+        """The entries of `log(since, until, table)` as a table of Arrow.
+
+        Returns:
+            A pyarrow.Table with the columns `seq`, `table`, `key`, `op` (insert, update, replace or delete), `ts`,
+            `commit`, `old`, `new` and `origin`. Of one table, `old` and `new` are structs with types as `to_arrow` finds
+            them; of all tables, JSON as text.
+
+        Raises:
+            MissingExtra: pyarrow is not installed: the extra `arrow`. Also the errors of `log`.
+        """
+        from reactdb.data_frames import changes_table, check_installed
+
+        check_installed("changes_to_arrow", "pyarrow", "arrow")
+        return changes_table(self.log(since, until, table), is_of_one_table=table is not None)
 
 
 class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
@@ -965,8 +984,8 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
             Each process is a dict: `process`, its number; `program`; `is_this`; `since`, when it opened the file;
             `feed_count`; `feeds`, the first 1,000 of them: dicts of `purpose` ("feed", "live list", "observation",
             "mongodb"), `selection` as text, `table` (None: all), `kind` and `routing` as in `explain()` of a feed,
-            `delivery`, `state`, `delivered`, `queued`, `dropped`, `queue_size`, `on_overflow`, `squash_s`, `seq` (its position) and `lag`
-            (the changes of the file after it).
+            `delivery`, `state`, `delivered`, `queued`, `dropped`, `queue_size`, `on_overflow`, `squash_s`, `seq` (its
+            position) and `lag` (the changes of the file after it).
 
         Raises:
             InvalidOption: `wait_s` is something else.

@@ -24,7 +24,7 @@
     │   │   └── PastIsReadOnly    a member that only a database has, used on a view of the past (also an AttributeError)
     │   ├── DatabaseClosed
     │   ├── IncompatibleSchema    the file was migrated by a newer version of the program
-    │   ├── SchemaMismatch        a document does not fit Spark's schema (also a ValueError)
+    │   ├── SchemaMismatch        a document does not fit the schema of Spark or of a frame (also a ValueError)
     │   ├── SparkUnavailable      a package for Spark is not installed
     │   ├── MissingExtra          a package of an extra, such as msgspec, is not installed (also a ModuleNotFoundError)
     │   └── QueryError            ReQL's logic error
@@ -483,14 +483,16 @@ class IncompatibleSchema(UsageError):
 
 
 class SchemaMismatch(UsageError, ValueError):
-    """A document does not fit the schema, and the read was set to fail fast. `document` is that document, `reason`
-    says where it fails and why."""
+    """A document does not fit the schema of a read by Spark that was set to fail fast, or of `to_arrow`. `document` is that
+    document, `reason` says where it fails and why."""
 
-    def __init__(self, document: str, reason: str) -> None:
-        super().__init__(
-            f"{document} does not fit the schema: {reason}; give another schema, or option mode=PERMISSIVE and a column "
-            "_corrupt STRING for the original document"
-        )
+    def __init__(
+        self,
+        document: str,
+        reason: str,
+        advice: str = "give another schema, or option mode=PERMISSIVE and a column _corrupt STRING for the original document",
+    ) -> None:
+        super().__init__(f"{document} does not fit the schema: {reason}; {advice}")
         self.document = document
         self.reason = reason
 

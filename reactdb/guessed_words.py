@@ -98,7 +98,7 @@ SELECTION: Final[Words] = {
         "watch subscribe on_change on on_snapshot onSnapshot listen observe_changes signal signals stream feed follow",
         WATCH,
     ),
-    **several("to_pandas to_df to_dataframe df", "write pandas.DataFrame(table.run())"),
+    **several("to_df to_dataframe df", "write to_pandas(), to_polars() or to_arrow()"),
     **several(
         "join inner_join eq_join left_join lookup",
         "there are no joins: get the documents of the other table with get_all(*keys), in one `with db.transaction():`",

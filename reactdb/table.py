@@ -110,6 +110,7 @@ from reactdb.wrong_calls import explain_wrong_calls
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    import pyarrow as pa
     from reactivex.abc import SchedulerBase
 
     from reactdb.feeds.feed import Feed
@@ -555,6 +556,62 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
             )
         return iter(result)
 
+    # -----------------------------------------------------------------------------------------------------------
+    # Data frames
+
+    @property
+    def _checked_query(self) -> Query:
+        """The query of a read that returns no objects of a type. A typed selection adds a check."""
+        return self._query
+
+    def to_arrow(self, *, fields: Iterable[str] | None = None, schema: Any = None) -> pa.Table:
+        """Read it as a table of Arrow, with a column for each field. All rows are of one state.
+
+        A missing field is null. A dict becomes a struct, a list a list. A UUID becomes text, a datetime a moment in UTC, an
+        integer beyond 64 bits a decimal. A field with values of several types becomes text: texts as they are, other values
+        as JSON; its metadata `reactdb.conflict` names the types.
+
+        Args:
+            fields: The wanted fields, in this order; None: all, in the order in which they were first seen.
+            schema: The wanted fields with their types: a pyarrow.Schema, or a dict of names and types, such as
+                `{"id": "int64"}`; None: the types of the values.
+
+        Returns:
+            A pyarrow.Table. A single document is one row; the values of a `map` are a column `value`.
+
+        Raises:
+            MissingExtra: pyarrow is not installed: the extra `arrow`.
+            SchemaMismatch: A document does not fit the given schema.
+            QueryError: The selection is one value, such as a count. Also the errors of `run`.
+        """
+        # Imported here because most programs have no frames.
+        from reactdb.data_frames import read_arrow
+
+        return read_arrow(self._session, self._checked_query, fields, schema)
+
+    def to_pandas(self, *, fields: Iterable[str] | None = None, schema: Any = None) -> Any:
+        """Read it as a pandas.DataFrame: `to_arrow` for its rows, types and arguments. Integers and booleans with nulls have the
+        types Int64 and boolean of pandas, so that no integer becomes a float.
+
+        Raises:
+            MissingExtra: pandas is not installed: the extra `pandas`. Also the errors of `to_arrow`.
+        """
+        from reactdb.data_frames import check_installed, to_pandas
+
+        check_installed("to_pandas", "pandas", "pandas")
+        return to_pandas(self.to_arrow(fields=fields, schema=schema))
+
+    def to_polars(self, *, fields: Iterable[str] | None = None, schema: Any = None) -> Any:
+        """Read it as a polars.DataFrame: `to_arrow` for its rows, types and arguments.
+
+        Raises:
+            MissingExtra: polars is not installed: the extra `polars`. Also the errors of `to_arrow`.
+        """
+        from reactdb.data_frames import check_installed, to_polars
+
+        check_installed("to_polars", "polars", "polars")
+        return to_polars(self.to_arrow(fields=fields, schema=schema))
+
     def _watch(self, options: Mapping[str, Any]) -> Feed[Any]:
         self._session.hints.look(self._query, self._session.read, found_nothing=True)
         return self._session.watch(self._query, options)
@@ -889,8 +946,10 @@ class Table(Selection[Document]):
         """Add a document, or an iterable of them, at once and as one commit.
 
         Args:
-            documents: A dict, or dicts. A document without a primary key gets a UUID string that sorts by time. An
-                expression in it, such as `r.now()`, is computed when it is written; `now` is one moment for all documents.
+            documents: A dict, or dicts, or a frame of pandas, polars or pyarrow: a document for each row, without the fields
+                that are missing in it (null, None, NaT, and in pandas NaN); the index of pandas is ignored. A document without a
+                primary key gets a UUID string that sorts by time. An expression in it, such as `r.now()`, is computed when it
+                is written; `now` is one moment for all documents.
             conflict: Where the key is taken: "error" raises, "replace" puts the new document in its place, "update" merges
                 it in, and a callable gets (key, old, new) and gives the document to store, or None to delete.
             durability, return_changes: As for `update`.
@@ -912,8 +971,10 @@ class Table(Selection[Document]):
         if callable(conflict):
             refuse_async(conflict, "conflict")
         if self._session.encode_hook is not None:
-            documents = encode_documents(documents, self._session.encode_hook)
+            documents = encode_documents(with_rows(documents), self._session.encode_hook)
         given = [documents] if type(documents) is dict or isinstance(documents, Mapping) else documents
+        if type(given) is not list:
+            given = with_rows(given)
         if type(given) is not list:
             # Some of these are iterable, and their elements are no documents.
             foreign = explain_document(given)
@@ -1111,6 +1172,16 @@ def check_before(
         work(write)
 
     return checked
+
+
+def with_rows(documents: Any) -> Any:
+    """The rows of a frame as documents; other arguments of `insert` unchanged."""
+    if type(documents).__module__.partition(".")[0] not in ("pandas", "polars", "pyarrow"):
+        return documents
+    from reactdb.data_frames import documents_of_frame
+
+    rows = documents_of_frame(documents)
+    return documents if rows is None else rows
 
 
 def encode_documents(documents: Any, hook: EncodeHook) -> Any:

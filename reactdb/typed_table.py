@@ -43,7 +43,16 @@ from reactdb.query import (
 )
 from reactdb.session import Session
 from reactdb.store.catalogue import TableInfo
-from reactdb.table import PointSelection, Selection, Table, check_before, connection_error, key_of, query_of
+from reactdb.table import (
+    PointSelection,
+    Selection,
+    Table,
+    check_before,
+    connection_error,
+    key_of,
+    query_of,
+    with_rows,
+)
 from reactdb.values import codec
 
 if TYPE_CHECKING:
@@ -348,6 +357,11 @@ class Typed(Selection):
         session.hints.look(query, session.read, found_nothing=not result)
         return result
 
+    @property
+    def _checked_query(self) -> Query:
+        reader = self._reader
+        return with_check(self._query, reader.check("skip" if reader.skips else "raise"))
+
     def one(self) -> Any:
         reader = self._reader
         query = with_check(self._query, reader.check("skip")) if reader.skips else self._query
@@ -494,6 +508,7 @@ class TypedTable(Typed, Table):
         reader = self._reader
         primary_key = self._session.info(self.name).primary_key
         given: Iterable[Any]
+        documents = with_rows(documents)
         if reader.type.is_object(documents) or isinstance(documents, Mapping):
             given = (documents,)
         elif isinstance(documents, (str, bytes)) or not hasattr(documents, "__iter__"):

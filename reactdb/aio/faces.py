@@ -23,6 +23,7 @@ READS: Final = {
         "activity",
         "at",
         "attachment",
+        "changes_to_arrow",
         "consumers",
         "copy",
         "exists",

@@ -174,6 +174,20 @@ class Access(Value):
                 return decode_in_batches(bodies)
         return (codec.decode(place.body) for place in spend_on_places(self.places(snapshot)))
 
+    def encoded(self, snapshot: Snapshot) -> Iterator[Sequence[bytes]] | None:
+        """The same documents, encoded, in pages; None where they have to be sorted first."""
+        if self.ties:
+            return None
+        limit, is_exact = self._rows_needed()
+        if self.keys is None and self.detour is None and self.index is None and (limit is None or is_exact):
+            return self._encoded_in_key_order(snapshot, limit)
+        return iter([[place.body for place in spend_on_places(self.places(snapshot))]])
+
+    def _encoded_in_key_order(self, snapshot: Snapshot, limit: int | None) -> Iterator[Sequence[bytes]]:
+        for _, bodies in self._key_pages(snapshot, limit):
+            spend_bytes(sum(map(len, bodies)))
+            yield bodies
+
     def _in_key_order(self, snapshot: Snapshot, limit: int | None) -> Iterator[dict[str, Any]]:
         """Read in primary key order, one page at a time."""
         for _, bodies in self._key_pages(snapshot, limit):

@@ -9,7 +9,7 @@ Rule of this file: it gets documents from an access path, and knows neither SQL 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from reactdb.budget import spend_per_element
@@ -123,6 +123,22 @@ def evaluate(query: Query, snapshot: Snapshot) -> Any:
         result = list_groups(documents)
         return codec.thaw(result) if returns_constants(query) else result
     return map(codec.thaw, documents) if returns_constants(query) else iter(documents)
+
+
+def encoded_documents(query: Query, snapshot: Snapshot) -> Iterator[Sequence[bytes]] | None:
+    """The documents of the query as they are stored, in pages; None where the result has other documents, or values, or has to
+    be sorted.
+
+    Raises:
+        TableNotFound, IndexNotFound, QueryError: The query cannot be executed.
+    """
+    table = find_table(query.table, snapshot)
+    if query.steps_on_groups:
+        return None
+    path = access(with_indexed_values(query, table), table)
+    if path.is_point or path.aggregate is not None or not all(map(is_in_order, path.rest)):
+        return None
+    return path.encoded(snapshot)
 
 
 def returns_constants(query: Query) -> bool:

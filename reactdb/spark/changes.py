@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from reactdb.change import DELETE, INSERT, KINDS
+from reactdb.columns.decoding import without_collector
 from reactdb.errors import InvalidOption
 from reactdb.spark.columns import Column, arrow_schema, check_type, column_for, moments, texts_by_index
-from reactdb.spark.documents import DocumentColumn, Rows, finish_batch, value_array, without_collector
+from reactdb.spark.documents import DocumentColumn, Rows, finish_batch, value_array
 from reactdb.spark.fleet import open_file
 from reactdb.spark.keys import key_values, texts
 from reactdb.spark.options import Options

@@ -9,24 +9,30 @@ of other types (a year past 9999) are refused in their row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from pyspark.sql import types as spark_types
 
+from reactdb.columns.rows import (
+    ROWS_AT_ONCE,
+    Values,
+    check_names,
+    dicts,
+    lists_of,
+    maps_of,
+    plain,
+    structs_of,
+    times,
+    timestamps_of,
+)
 from reactdb.errors import InvalidDocument, InvalidOption, format_value
-from reactdb.values.scalars import EPOCH
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    Values = Callable[[pa.Array], list[Any]]
-
-# Rows that become dicts at a time: no more, because with ten times as many the garbage collector adds 40% to the time.
-ROWS_AT_ONCE = 1_000
 
 PLAIN_TYPES = (
     spark_types.NullType,
@@ -68,7 +74,7 @@ class DocumentMaker:
     def __init__(
         self, schema: spark_types.StructType, *, keeps_nulls: bool = False, uuid_fields: tuple[str, ...] = ()
     ) -> None:
-        self._names = check_names(schema, "the rows")
+        self._names = check_names(list(schema.names), "the rows")
         self._keeps_nulls = keeps_nulls
         self._values = [maker_of(field.dataType, field.name, keeps_nulls) for field in schema.fields]
         for name in uuid_fields:
@@ -84,29 +90,6 @@ class DocumentMaker:
             yield dicts(self._names, columns, part.num_rows, self._keeps_nulls)
 
 
-def check_names(struct: spark_types.StructType, place: str) -> list[str]:
-    """The names of the fields, which must differ."""
-    names = list(struct.names)
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidOption(
-                f"{place} have two fields called {name!r}, of which a document keeps one: rename one"
-            )
-    return names
-
-
-def dicts(names: list[str], columns: list[list[Any]], count: int, keeps_nulls: bool) -> list[dict[str, Any]]:
-    """Columns turned into dicts, one a row."""
-    if not names:
-        return [{} for _ in range(count)]
-    rows = zip(*columns, strict=True)
-    if keeps_nulls:
-        return [dict(zip(names, row, strict=True)) for row in rows]
-    return [
-        {name: value for name, value in zip(names, row, strict=True) if value is not None} for row in rows
-    ]
-
-
 def maker_of(data_type: spark_types.DataType, place: str, keeps_nulls: bool) -> Values:
     """The function that turns an Arrow column of this type into a list of Python values. `place` is for the error.
 
@@ -114,7 +97,13 @@ def maker_of(data_type: spark_types.DataType, place: str, keeps_nulls: bool) -> 
         InvalidOption: Documents have no values of this type.
     """
     if isinstance(data_type, spark_types.StructType):
-        return structs_of(data_type, place, keeps_nulls)
+        names = check_names(list(data_type.names), f"the structs of column {place}")
+        fields = data_type.fields
+        return structs_of(
+            names,
+            [maker_of(field.dataType, f"{place}.{field.name}", keeps_nulls) for field in fields],
+            keeps_nulls,
+        )
     if isinstance(data_type, spark_types.ArrayType):
         return lists_of(maker_of(data_type.elementType, f"{place}[]", keeps_nulls))
     if isinstance(data_type, spark_types.MapType):
@@ -138,33 +127,6 @@ def maker_of(data_type: spark_types.DataType, place: str, keeps_nulls: bool) -> 
 
 # ---------------------------------------------------------------------------------------------------------------
 # Columns by type
-
-
-def plain(column: pa.Array) -> list[Any]:
-    return list(column.to_pylist())
-
-
-def timestamps_of(place: str) -> Values:
-    import pyarrow as pa
-
-    def timestamps(column: pa.Array) -> list[Any]:
-        """Aware datetimes in UTC, made from the numbers, because a named zone would compute its offset for each of them."""
-        numbers = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
-        try:
-            return [None if n is None else EPOCH + timedelta(microseconds=n) for n in numbers]
-        except OverflowError:
-            raise InvalidDocument(
-                f"column {place} has a timestamp outside the years 1 to 9999, which a document cannot hold"
-            ) from None
-
-    return timestamps
-
-
-def times(column: pa.Array) -> list[Any]:
-    import pyarrow as pa
-
-    # The cast is safe, so that a time with nanoseconds is refused and not truncated.
-    return list(column.cast(pa.time64("us")).to_pylist())
 
 
 def variants(column: pa.Array) -> list[Any]:
@@ -201,59 +163,3 @@ def uuids_of(name: str) -> Values:
         return values
 
     return uuids
-
-
-def structs_of(struct: spark_types.StructType, place: str, keeps_nulls: bool) -> Values:
-    names = check_names(struct, f"the structs of column {place}")
-    makers = [maker_of(field.dataType, f"{place}.{field.name}", keeps_nulls) for field in struct.fields]
-
-    def structs(column: pa.Array) -> list[Any]:
-        fields = [make(field) for make, field in zip(makers, column.flatten(), strict=True)]
-        objects: list[Any] = list(dicts(names, fields, len(column), keeps_nulls))
-        return without_nulls(column, objects)
-
-    return structs
-
-
-def lists_of(make: Values) -> Values:
-    import pyarrow.compute as pc
-
-    def lists(column: pa.Array) -> list[Any]:
-        inner = make(column.flatten())
-        values: list[Any] = []
-        start = 0
-        for length in pc.list_value_length(column).to_pylist():
-            if length is None:
-                values.append(None)
-            else:
-                values.append(inner[start : start + length])
-                start += length
-        return values
-
-    return lists
-
-
-def maps_of(make: Values) -> Values:
-    def maps(column: pa.Array) -> list[Any]:
-        # A slice has the keys and items of the whole array, so its offsets select its own.
-        offsets = column.offsets.to_pylist()
-        first, count = offsets[0], offsets[-1] - offsets[0]
-        keys = column.keys.slice(first, count).to_pylist()
-        items = make(column.items.slice(first, count))
-        objects: list[Any] = [
-            dict(zip(keys[start - first : stop - first], items[start - first : stop - first], strict=True))
-            for start, stop in pairwise(offsets)
-        ]
-        return without_nulls(column, objects)
-
-    return maps
-
-
-def without_nulls(column: pa.Array, values: list[Any]) -> list[Any]:
-    """The values, with None where the column is null."""
-    if column.null_count:
-        return [
-            None if is_null else value
-            for is_null, value in zip(column.is_null().to_pylist(), values, strict=True)
-        ]
-    return values

@@ -20,8 +20,9 @@ from uuid import UUID
 
 from pyspark.sql import types as spark_types
 
+from reactdb.columns.rows import ROWS_AT_ONCE
 from reactdb.errors import CorruptDatabase, InvalidDocument, InvalidOption, format_value
-from reactdb.spark.row_documents import ROWS_AT_ONCE, variants
+from reactdb.spark.row_documents import variants
 from reactdb.spark.schema import FORMS
 from reactdb.values import codec
 

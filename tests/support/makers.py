@@ -676,10 +676,10 @@ def _wait_for_no_subscription(stage: Stage) -> None:
 
 # Public methods that make nothing which has to end: they say something, write something down, or describe what is to be read.
 NO_MAKERS: dict[str, str] = {
-    "ReadableDatabase": "path seq table_list token",
+    "ReadableDatabase": "changes_to_arrow path seq table_list token",
     "Database": "activity compact hold is_closed seq_at set_retention stats subscriptions user_version",
     "Selection": "aggregate avg between concat_map count distinct exists filter first group has_fields limit map max merge min "
-    "nth one order_by pluck sample skip sum union with_fields without",
+    "nth one order_by pluck sample skip sum to_arrow to_pandas to_polars union with_fields without",
     "PointSelection": "attachment run",
     "Table": "index_list insert_many name primary_key upsert",
     "Feed": "average avg coerce_to concat_map contains count default distinct explain filter fold for_each group has_fields "

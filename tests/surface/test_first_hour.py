@@ -99,7 +99,7 @@ WORDS: dict[str, tuple[Call, str | None]] = {
     "tail": (lambda db, t: t.tail(3), 'write order_by(desc("id")).limit(n)'),
     "last": (lambda db, t: t.last(), "[-1]"),
     "sample": (lambda db, t: t.sample(2).run(), None),
-    "to_pandas": (lambda db, t: t.to_pandas(), "pandas.DataFrame"),
+    "to_df": (lambda db, t: t.to_df(), "write to_pandas()"),
     "to_list": (lambda db, t: t.to_list(), "write run()"),
     "select": (lambda db, t: t.select("v"), "write pluck("),
     "watch": (lambda db, t: t.watch(), "changes()"),

@@ -1,0 +1,232 @@
+"""Inference: one type for every field of some documents.
+
+The types of each field are collected first and decided on at the end, so the order of the documents does not matter:
+
+    seen                              type
+    --------------------------------  -----------------------------------------------------------------------------------
+    bool                              boolean
+    int                               integer of 64 bits; beyond them decimal(38, 0)
+    float, or float and int           double, where it holds all of the ints
+    Decimal, or Decimal and int       decimal(38, 18), or with as many places behind the point as were seen
+    str, UUID, registered types       text
+    bytes, date, datetime, timedelta  binary, date, moment, interval
+    time                              as the kind of types says
+    dict, list                        struct, list
+    nothing but null, {} or []        text, which takes anything, as text; for [], a list of text
+    any other combination             a conflict, for which the caller chose the type
+
+Rule of this file: values in, types out. Which types these are, Spark's or Arrow's, says a `TypeFamily`. The caller reports
+conflicts to the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from reactdb.values.value_types import is_registered
+
+ANYTHING = "reactdb.anything"
+"""Marks, in a field's metadata, a text that was chosen because no other type fits the values, or because there were none."""
+CONFLICT = "reactdb.conflict"
+"""Has, in a field's metadata, the types of the values without a common type."""
+
+# A dict with more fields is used as a map, and its struct would be as wide as the table is long.
+MOST_FIELDS = 1_000
+# A double holds every int of up to this number of bits.
+EXACT_BITS = 53
+MOST_DIGITS, USUAL_SCALE = 38, 18
+
+
+class TypeFamily(NamedTuple):
+    """The types that inference chooses from.
+
+    Attributes:
+        simple: The type for values of exactly these Python types; not for numbers.
+        text, integer, double: Types that are chosen elsewhere.
+        decimal: Makes a type of a number of digits, and how many of them are behind the point.
+        list_of, struct: Make a type of the type of the elements, or of fields.
+        field: Makes a field of its name, its type and its metadata.
+    """
+
+    simple: Mapping[frozenset[type], Any]
+    text: Any
+    integer: Any
+    double: Any
+    decimal: Callable[[int, int], Any]
+    list_of: Callable[[Any], Any]
+    struct: Callable[[list[Any]], Any]
+    field: Callable[[str, Any, dict[str, Any]], Any]
+
+
+def simple_types(
+    *, boolean: Any, double: Any, text: Any, binary: Any, day: Any, moment: Any, interval: Any, clock: Any
+) -> dict[frozenset[type], Any]:
+    """The simple types of a family. `day`, `moment`, `clock`: of date, datetime and time."""
+    return {
+        frozenset({bool}): boolean,
+        frozenset({float}): double,
+        frozenset({str}): text,
+        frozenset({UUID}): text,
+        frozenset({str, UUID}): text,
+        frozenset({time}): clock,
+        frozenset({bytes}): binary,
+        frozenset({date}): day,
+        frozenset({datetime}): moment,
+        frozenset({timedelta}): interval,
+    }
+
+
+@dataclass(slots=True)
+class Seen:
+    """The values at one place of the documents.
+
+    Attributes:
+        kinds: Their Python types, without None.
+        bits, digits, scale: The bits of the largest int; the most digits before, and after the decimal point.
+        fields: The fields of dicts.
+        element: The elements of lists.
+    """
+
+    kinds: set[type] = field(default_factory=set)
+    bits: int = 0
+    digits: int = 0
+    scale: int = 0
+    fields: dict[str, Seen] = field(default_factory=dict)
+    element: Seen | None = None
+
+    def add(self, value: Any) -> None:
+        """Note one more value."""
+        kind = type(value)
+        if value is None:
+            return
+        # A value of a registered type is its text.
+        self.kinds.add(str if is_registered(kind) else kind)
+        if kind is dict:
+            fields = self.fields
+            for name, inner in value.items():
+                seen = fields.get(name)
+                if seen is None:
+                    seen = fields[name] = Seen()
+                seen.add(inner)
+        elif kind is list:
+            if self.element is None:
+                self.element = Seen()
+            for inner in value:
+                self.element.add(inner)
+        elif kind is int:
+            bits = value.bit_length()
+            if bits > self.bits:
+                self.bits = bits
+                # 2^b has about 0.301 b + 1 digits. Counting those of the text would be slow for numbers with thousands of digits.
+                self.digits = max(self.digits, bits * 30103 // 100000 + 1)
+        elif kind is Decimal:
+            _, digits, exponent = value.as_tuple()
+            assert isinstance(exponent, int)
+            self.scale = max(self.scale, -exponent)
+            self.digits = max(self.digits, len(digits) + exponent)
+
+
+@dataclass(slots=True)
+class TypeConflict:
+    """A field whose values have no common type."""
+
+    path: str
+    kinds: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.path} ({', '.join(self.kinds)})"
+
+
+class Inference:
+    """Collects the documents of a sample and infers their schema.
+
+    Attributes:
+        conflicts: The fields without a common type; filled by `fields`.
+    """
+
+    def __init__(self, types: TypeFamily, conflict_type: Any) -> None:
+        self._seen = Seen()
+        self._types = types
+        self._conflict_type = conflict_type
+        self.conflicts: list[TypeConflict] = []
+
+    def add(self, documents: Iterable[dict[str, Any]]) -> None:
+        for document in documents:
+            self._seen.add(document)
+
+    def fields(self) -> list[Any]:
+        """The fields of the documents, in the order in which they were first seen."""
+        self.conflicts = []
+        return self._fields(self._seen, "")
+
+    def _fields(self, seen: Seen, path: str) -> list[Any]:
+        fields = []
+        for name, inner in seen.fields.items():
+            before = len(self.conflicts)
+            type_ = self._type(inner, f"{path}{name}")
+            metadata: dict[str, Any] = {}
+            if len(self.conflicts) > before and self.conflicts[-1].path.rstrip("[]") == f"{path}{name}":
+                metadata = {CONFLICT: ", ".join(self.conflicts[-1].kinds), ANYTHING: True}
+            elif is_unseen(inner):
+                metadata = {ANYTHING: True}
+            fields.append(self._types.field(name, type_, metadata))
+        return fields
+
+    def _type(self, seen: Seen, path: str) -> Any:
+        kinds = frozenset(seen.kinds)
+        types = self._types
+        simple = types.simple.get(kinds)
+        if simple is not None:
+            return simple
+        if not kinds:
+            return types.text
+        if kinds == {dict}:
+            if not seen.fields:
+                return types.text
+            if len(seen.fields) <= MOST_FIELDS:
+                return types.struct(self._fields(seen, path + "."))
+        elif kinds == {list} and seen.element is not None:
+            return types.list_of(self._type(seen.element, path + "[]"))
+        elif kinds <= {int, float, Decimal}:
+            number = _number(kinds, seen, types)
+            if number is not None:
+                return number
+        self.conflicts.append(TypeConflict(path, tuple(sorted(kind.__name__ for kind in kinds))))
+        return self._conflict_type
+
+
+def is_unseen(seen: Seen) -> bool:
+    """Whether there were only nulls, {} and [], so that STRING stands for an unknown type."""
+    if seen.kinds == {list}:
+        return seen.element is None or is_unseen(seen.element)
+    return not seen.kinds or (seen.kinds == {dict} and not seen.fields)
+
+
+def _number(kinds: frozenset[type], seen: Seen, types: TypeFamily) -> Any:
+    if kinds == {int} and seen.bits < 64:
+        return types.integer
+    if float in kinds:
+        return types.double if Decimal not in kinds and seen.bits <= EXACT_BITS else None
+    if kinds == {int}:
+        return types.decimal(MOST_DIGITS, 0) if seen.digits <= MOST_DIGITS else None
+    digits = max(seen.digits, 0)
+    if seen.scale <= USUAL_SCALE and digits <= MOST_DIGITS - USUAL_SCALE:
+        return types.decimal(MOST_DIGITS, USUAL_SCALE)
+    return types.decimal(MOST_DIGITS, seen.scale) if digits + seen.scale <= MOST_DIGITS else None
+
+
+__all__ = [
+    "ANYTHING",
+    "CONFLICT",
+    "Inference",
+    "Seen",
+    "TypeConflict",
+    "TypeFamily",
+    "is_unseen",
+    "simple_types",
+]
