@@ -30,7 +30,7 @@ from reactdb.feeds.options import check_seconds
 from reactdb.web import positions
 from reactdb.web.open_streams import remember_stuck
 from reactdb.web.sources import Feeds, feeds_of
-from reactdb.web.streams import GONE, SLOW, StreamMessage, ClientStream
+from reactdb.web.streams import GONE, SLOW, ClientStream, StreamMessage
 
 HEADERS: Final = {
     # Proxies neither keep it nor compress it, since both would hold it back; nginx does not buffer it.

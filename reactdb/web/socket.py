@@ -32,8 +32,8 @@ from reactdb.web.streams import (
     SLOW,
     STOPPING,
     UNAVAILABLE,
-    StreamMessage,
     ClientStream,
+    StreamMessage,
 )
 
 MISUNDERSTOOD: Final = 'a message of the page is JSON such as {"after": null}, and after is an id or null'
@@ -62,7 +62,7 @@ async def websocket(
     heartbeat_s: float = 15.0,
     send_timeout_s: float = 30.0,
 ) -> None:
-    """ClientStream changes over a WebSocket, until the page goes or the server stops. The counterpart of `sse`.
+    """Stream changes over a WebSocket, until the page goes or the server stops. The counterpart of `sse`.
 
     The page says where it begins: with `?after=ID` in the address, or with a first message `{"after": ID}`. A page that says
     nothing for a second begins at the beginning, as with `{"after": null}`. `ID` is the id of its last message.
