@@ -1,4 +1,4 @@
-"""What the tests of RxDB, PouchDB and TanStack DB share: their packages, bundles, a site for the pages, and the CouchDB server."""
+"""Shared by the tests of RxDB, PouchDB and TanStack DB: their packages, bundles, a site for the pages, and the server."""
 
 from __future__ import annotations
 

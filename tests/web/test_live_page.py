@@ -2,64 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.support.chromium import needs_chromium, open_chromium
 from tests.support.processes import ROOT
+from tests.web.example_server import ExampleServer
 
 pytestmark = needs_chromium
-PATIENCE_S = 30.0
 PROGRAM = ROOT / "examples" / "fastapi_live_page" / "program.py"
 
 
-class Server:
-    """The example's process, which can be killed and started again at the same port."""
-
-    def __init__(self, folder: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._folder = folder
-        self.start()
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), "todos.db", str(self.port)],
-            cwd=self._folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-        end = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                httpx.get(self.url, verify=False)
-                return
-            except httpx.TransportError:
-                assert self.process.poll() is None
-                assert time.monotonic() < end
-                time.sleep(0.02)
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def add(self, text: str) -> None:
-        assert 201 == httpx.post(f"{self.url}/todos", json={"text": text}, verify=False).status_code
-
-
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    server = Server(tmp_path)
+def server(tmp_path: Path) -> Iterator[ExampleServer]:
+    server = ExampleServer(PROGRAM, tmp_path)
     try:
         yield server
     finally:
@@ -123,15 +82,14 @@ def test_two_tabs_are_in_step_over_a_killed_server_and_a_reload_and_no_change_is
     context.close()
 
 
-def test_a_page_with_a_copy_of_another_file_replaces_it(server, browser, tmp_path):
+def test_a_page_with_a_copy_of_another_file_replaces_it(server, browser):
     server.add("old")
     context = browser.new_context()
     page = context.new_page()
     page.goto(server.url)
     page.wait_for_selector("#todos li")
     server.kill()
-    for file in tmp_path.glob("todos.db*"):
-        file.unlink()
+    server.forget_file()
     server.start()
     server.add("new")
     page.wait_for_function("document.querySelector('#todos').innerText.includes('new')")
