@@ -72,13 +72,6 @@ OUTPUT: dict[str, list[str]] = {
         "second life: order 3 is new",
         "second life: order 1 is sent",
     ],
-    "server_sent_events": [
-        "A new browser gets what there is:",
-        "[{'id': 'blue', 'guests': 2}, {'id': 'red', 'guests': 1}]",
-        "It comes back, and gets what it missed, whole commits:",
-        "[{'id': 'blue', 'guests': 0}, {'id': 'green', 'guests': 2}]",
-        "It is up to date: True",
-    ],
     "spark_report": [
         "EV: 116 flights, 33 minutes late on average",
         "insert: 842",
