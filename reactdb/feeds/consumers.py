@@ -1006,6 +1006,12 @@ class ReaderConsumer(AskedConsumer):
         return sum(member.queued for member in self.members) + len(self._out or ())
 
     @property
+    def is_reading(self) -> bool:
+        """A thread reads for it, or has read what was not polled yet."""
+        # In this order: the thread sets the second before it takes back the first.
+        return self._is_reading or self._has_read_ahead
+
+    @property
     def is_ending(self) -> bool:
         """Nothing more will be queued."""
         return self.is_closed or all(member.end is not None for member in self.members)

@@ -481,9 +481,19 @@ def requests_of(feed: Feed) -> Iterable[Request]:
     return feed._flow.requests()
 
 
+def flow_of(feed: Feed) -> Flow:
+    """What it delivers, as a tree of requests and terms."""
+    return feed._flow
+
+
+def with_requests(feed: Feed, change: Callable[[Request], Request]) -> Feed:
+    """The feed with other requests."""
+    return feed._of(feed._flow.copy_with(change), feed._scheduler)
+
+
 def with_options(feed: Feed, **options: Any) -> Feed:
     """The feed as if it had been opened with these options too. They do not change the meaning of its query."""
-    return feed._of(feed._flow.copy_with(lambda request: request.copy_with(**options)), feed._scheduler)
+    return with_requests(feed, lambda request: request.copy_with(**options))
 
 
 def without_end(what: str) -> UsageError:

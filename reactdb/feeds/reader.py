@@ -106,6 +106,11 @@ class FeedReader(ListeningInBlock[ReaderConsumer], Generic[Event]):
         return self._consumer.queued
 
     @property
+    def is_reading(self) -> bool:
+        """A thread reads the beginning, or missed changes: until `on_ready` is called, `poll` returns nothing."""
+        return self._consumer.is_reading
+
+    @property
     def is_ending(self) -> bool:
         """The feed has ended: queued events can still be polled."""
         return self._consumer.is_ending

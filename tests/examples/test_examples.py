@@ -78,13 +78,6 @@ OUTPUT: dict[str, list[str]] = {
         "newest: 'anybody there?' came, 'hello' went",
         "native: 3 messages",
     ],
-    "server_sent_events": [
-        "A new browser gets what there is:",
-        "[{'id': 'blue', 'guests': 2}, {'id': 'red', 'guests': 1}]",
-        "It comes back, and gets what it missed, whole commits:",
-        "[{'id': 'blue', 'guests': 0}, {'id': 'green', 'guests': 2}]",
-        "It is up to date: True",
-    ],
     "mongodb_without_mongodb": [
         "low: {'_id': 'tea', 'pieces': 2}",
         "refused: not enough tea; the stock is still {'_id': 'tea', 'pieces': 2}",

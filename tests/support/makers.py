@@ -690,6 +690,6 @@ NO_MAKERS: dict[str, str] = {
     "AsyncCursor": "token",
     "AsyncDatabase": "sync user_version",
     "AsyncOpenTransaction": "close sync",
-    "FeedReader": "is_ending is_finished on_ready poll position queued rest",
+    "FeedReader": "is_ending is_finished is_reading on_ready poll position queued rest",
     "LiveList": "select selection subscribe",
 }

@@ -1,0 +1,1 @@
+"""Feeds for browsers, over real ports."""
