@@ -102,7 +102,16 @@ def _replay(
                 from reactdb.demo.screen import Screen
 
                 with Screen() as screen:
-                    result = replay.run(db, steps, speed=speed, observe=screen, wait=wait)
+                    next_limit, last_limit = screen.limits()
+                    result = replay.run(
+                        db,
+                        steps,
+                        speed=speed,
+                        observe=screen,
+                        wait=wait,
+                        next_limit=next_limit,
+                        last_limit=last_limit,
+                    )
             else:
                 result = replay.run(db, steps, speed=speed, wait=wait)
         # Another process may hold the file open, and then there is still a write-ahead log.
