@@ -81,7 +81,7 @@ def demo(
         click.echo(json.dumps(figures(result), indent=2))
     else:
         click.echo(("\n" if with_board else "") + render.summary(result))
-        if result.is_right and not result.was_stopped:
+        if result.is_right:
             click.echo("\n" + render.next_steps(str(file) if file else None))
     if not result.is_right:
         sys.exit(EXIT_WRONG)

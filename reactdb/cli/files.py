@@ -151,7 +151,9 @@ def open_database(
         try:
             yield database
         except TableNotFound as error:
-            raise click.ClickException(f"{error}{nearest(error.name, database)}") from error
+            # A table that exists now may be missing in the past.
+            others = [name for name in database if name != error.name]
+            raise click.ClickException(f"{error}{nearest(error.name, others)}") from error
         except IndexNotFound as error:
             known = database.table(error.table).index_list() if error.table in database else []
             raise click.ClickException(f"{error}{nearest(error.index, known)}") from error

@@ -31,13 +31,13 @@ def summary(result: Result) -> str:
     lines = [
         f"flights    {result.flights:,}: {states}",
         f"written    {result.changes:,} changes in {result.commits:,} commits",
-        f"delivered  {result.events:,} events to {result.feeds} live feeds; from commit to subscriber "
-        f"{format_duration(result.lag_p50_us)} (median), {format_duration(result.lag_p99_us)} (99 %)",
+        f"delivered  {result.events:,} events to {result.feeds} live feeds, "
+        f"after {format_duration(result.lag_p50_us)} (median) or {format_duration(result.lag_p99_us)} (99 %)",
         f"file       {result.file_bytes / 1e6:.2f} MB, position {result.seq:,}",
         f"took       {result.duration_s:.1f} s",
     ]
     if result.was_stopped:
-        until = f" at {result.until:%H:%M} on {format_date(result.until)}" if result.until else ""
+        until = f" at {result.until:%H:%M}" if result.until else ""
         lines.append(
             f"stopped    by you{until}, {result.changes_planned - result.changes:,} changes before the end"
         )

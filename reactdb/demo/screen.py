@@ -192,8 +192,12 @@ def event_lines(events: Sequence[BoardEvent], count: int, width: int) -> list[Te
 
 def steps_of(one: BoardEvent, width: int) -> list[Text]:
     """The event as a line; as two lines where a flight leaves the list and another one takes the free place."""
-    event = one.event
+    event: dict[str, Any] = one.event
+    old: Any
+    new: Any
     old, new = event.get("old_offset"), event.get("new_offset")
+    left: Any
+    entered: Any
     left, entered = event.get("old_val"), event.get("new_val")
     if left is not None and entered is not None and left["id"] != entered["id"]:
         return [event_line(one, "remove", old, left, width), event_line(one, "add", new, entered, width)]
