@@ -334,11 +334,11 @@ def test_a_backup_is_a_database_of_the_same_content(file, tmp_path):
     result = json.loads(done(run("backup", file, tmp_path / "copy.db", "--json")).stdout)
 
     assert (6, str(tmp_path / "copy.db")) == (result["seq"], result["path"])
-    assert BOB + EVE + ANN == run("rows", tmp_path / "copy.db", "games").stdout
     assert 1 == run("backup", file, tmp_path / "copy.db").exit_code
-    assert run("backup", file, tmp_path / "copy.db", "--overwrite").stdout.endswith(
+    assert done(run("backup", file, tmp_path / "copy.db", "--overwrite")).stdout.endswith(
         f"as of seq 6 to {tmp_path / 'copy.db'}\n"
     )
+    assert BOB + EVE + ANN == run("rows", tmp_path / "copy.db", "games").stdout
 
 
 def content(file: Path) -> dict[object, dict[str, object]]:
