@@ -85,7 +85,7 @@ def undo(
     The old values of the documents are written as one new commit. The next undo takes the commit before. An undo is a commit
     too: --commit with its seq makes the changes again.
 
-    In Python, for the commits of a program from now on: stack = db.undo_stack(origin="ui"); stack.undo()
+    In Python: db.undo_stack(origin="ui").undo(), which knows the commits after the stack was made
     """
     if sum(one is not None for one in (count, since, seq)) > 1:
         raise click.UsageError("--count, --since and --commit are three ways: give one of them.")
