@@ -115,6 +115,7 @@ def test_nothing_is_written_without_the_option(file):
         ("{1, 2}", "{1, 2}"),
         ("games['score'].limit(2)", "10"),
         ("games.group('player').count().limit(1)", '{"'),
+        ("20 + 1; _ * 2", "21\n42\n"),
     ],
 )
 def test_every_kind_of_result_is_printed(file, code, first):
