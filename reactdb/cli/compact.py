@@ -31,6 +31,8 @@ def compact(file: str, keep: int | None, keep_days: float | None, vacuum: bool, 
 
     Superseded versions, deletions and dropped tables go; documents, and old values of changes that are kept, stay.
     Say what is kept: nothing is removed by default.
+
+    In Python: db.compact(1_000)
     """
     kept = keep if keep_days is None else timedelta(days=keep_days)
     if kept is None or None not in (keep, keep_days):

@@ -38,6 +38,8 @@ def consumers(
 
     For each partition: position, how far it is behind, who has it, and what fails. With one of the options, something is done
     first. Workers of a consumer that is reset or removed lose it.
+
+    In Python: db.consumers()
     """
     wanted = [one for one in (reset, skip, remove, hold) if one is not None]
     if len(wanted) > 1:

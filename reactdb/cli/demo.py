@@ -81,7 +81,7 @@ def demo(
         click.echo(json.dumps(figures(result), indent=2))
     else:
         click.echo(("\n" if with_board else "") + render.summary(result))
-        if result.is_right and not result.was_stopped:
+        if result.is_right:
             click.echo("\n" + render.next_steps(str(file) if file else None))
     if not result.is_right:
         sys.exit(EXIT_WRONG)
@@ -102,7 +102,16 @@ def _replay(
                 from reactdb.demo.screen import Screen
 
                 with Screen() as screen:
-                    result = replay.run(db, steps, speed=speed, observe=screen, wait=wait)
+                    next_limit, last_limit = screen.limits()
+                    result = replay.run(
+                        db,
+                        steps,
+                        speed=speed,
+                        observe=screen,
+                        wait=wait,
+                        next_limit=next_limit,
+                        last_limit=last_limit,
+                    )
             else:
                 result = replay.run(db, steps, speed=speed, wait=wait)
         # Another process may hold the file open, and then there is still a write-ahead log.

@@ -22,6 +22,8 @@ def doctor(file: str, as_json: bool) -> None:
 
     Checks that SQLite is a safe version, that the file is intact, and that log, documents, indexes and checksums agree.
     Prints one line for each finding. The exit code is 1 if there is a problem, 0 if there are only warnings. Writes nothing.
+
+    In Python: list(reactdb.store.tools.doctor.examine("arena.db"))
     """
     examined = []
     findings = []

@@ -84,6 +84,8 @@ def export(
 
     As JSON lines or CSV, to TARGET or standard output, all as of one moment. A summary on standard error tells the seq
     from which a later export with --since goes on.
+
+    In Python: for document in db.table("games"): print(reactdb.json.dumps(document))
     """
     if salvage:
         from reactdb.cli import salvage as cli_salvage

@@ -66,7 +66,7 @@ optional_table_argument = click.argument(
 
 
 # click 8.1 has no parameter here.
-class Moment(click.ParamType):  # type: ignore[type-arg]
+class SeqOrTime(click.ParamType):  # type: ignore[type-arg]
     """A seq, or a time in ISO 8601; without an offset, the time is in the time zone of this machine."""
 
     name = "seq or time"
@@ -85,7 +85,7 @@ class Moment(click.ParamType):  # type: ignore[type-arg]
         return moment if moment.tzinfo is not None else moment.astimezone()
 
 
-MOMENT = Moment()
+MOMENT = SeqOrTime()
 
 
 class Finite(click.FloatRange):
@@ -151,7 +151,9 @@ def open_database(
         try:
             yield database
         except TableNotFound as error:
-            raise click.ClickException(f"{error}{nearest(error.name, database)}") from error
+            # A table that exists now may be missing in the past.
+            others = [name for name in database if name != error.name]
+            raise click.ClickException(f"{error}{nearest(error.name, others)}") from error
         except IndexNotFound as error:
             known = database.table(error.table).index_list() if error.table in database else []
             raise click.ClickException(f"{error}{nearest(error.index, known)}") from error

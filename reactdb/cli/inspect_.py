@@ -32,6 +32,8 @@ def inspect(file: str, table: str | None, key: str | None, as_json: bool) -> Non
     """Show the content of a file, a table or a document's history.
 
     KEY is a primary key: a number or a string, or any key as JSON ('"42"' is the string).
+
+    In Python: db.stats(), db.table("games").get(1).history()
     """
     if table is not None and key is not None:
         _inspect_document(file, table, key, as_json)

@@ -83,7 +83,7 @@ def rows(
 
     In order of their keys, all as of one moment. Without TABLE, it lists the tables.
 
-    In Python: db.table("games").filter(row["score"] > 10).order_by("score").limit(5).run()
+    In Python: db.table("games").filter(player="Bob").limit(5).run()
     """
     if as_json and form is not None:
         raise click.UsageError(f"--json and --{form} are two forms: give one of them.")

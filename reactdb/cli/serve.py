@@ -188,7 +188,10 @@ def serve(
     query_timeout: float,
     query_memory: int,
 ) -> None:
-    """Let other databases' clients use a file."""
+    """Let other databases' clients use a file.
+
+    In Python: with reactdb.servers.mongodb.serve_in_thread(db) as server: ...
+    """
     dialects = tuple(name for name, is_asked in (("couchdb", couchdb), ("aidbox", aidbox)) if is_asked)
     is_served = {"rethinkdb": rethinkdb, "http": bool(dialects), "mongodb": mongodb}
     ports = _ports(is_served, port, {"rethinkdb": rethinkdb_port, "http": http_port, "mongodb": mongodb_port})

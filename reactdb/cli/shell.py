@@ -9,7 +9,6 @@ Rule of this file: Python's own `code` runs what the user types.
 from __future__ import annotations
 
 import ast
-import builtins
 import codeop
 import os
 import shlex
@@ -170,7 +169,7 @@ class Display:
     def __call__(self, value: Any) -> None:
         if value is None:
             return
-        builtins._ = value  # type: ignore[attr-defined]
+        self._names["_"] = value
         if isinstance(value, Feed):
             print_feed(value)
             return

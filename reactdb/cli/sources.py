@@ -76,7 +76,7 @@ def recognise(stream: BinaryIO, name: str, form: str | None, delimiter: str | No
         delimiter: None: it is recognised.
     """
     head = stream.readline(HEAD_BYTES)
-    while head and not head.strip() and len(head) < HEAD_BYTES:
+    while head and not head.removeprefix(codecs.BOM_UTF8).strip() and len(head) < HEAD_BYTES:
         more = stream.readline(HEAD_BYTES)
         if not more:
             break

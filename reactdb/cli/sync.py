@@ -71,6 +71,8 @@ def sync(
 
     URL is that of the other database, such as http://localhost:5984/notes. Each side gets what it lacks; where something is
     fetched, a file or a table that is not there is made. The next time it goes on from where it ended.
+
+    In Python: reactdb.sync(db, "games", "http://localhost:5984/games")
     """
     file, table = place
     if password_env is not None and password_env not in os.environ:

@@ -42,14 +42,17 @@ class StoredCommit(NamedTuple):
     time: int
 
     def changes(self, database: Database) -> list[Change]:
-        """Its changes of documents and tables, oldest first; without those that follow other tables by themselves.
+        """Its changes of documents, oldest first; without those of materialized views, which follow other tables by
+        themselves.
 
         Raises:
             HistoryLost.
         """
         consumers = {one["name"] for one in database.consumers()}
         found = database.log(self.first - 1, self.last)
-        return [one for one in found if consumer_of(str(one.table)) not in consumers]
+        return [
+            one for one in found if one.catalogue is None and consumer_of(str(one.table)) not in consumers
+        ]
 
 
 @click.command()
@@ -82,7 +85,7 @@ def undo(
     The old values of the documents are written as one new commit. The next undo takes the commit before. An undo is a commit
     too: --commit with its seq makes the changes again.
 
-    In Python, for the commits of a program from now on: stack = db.undo_stack(origin="ui"); stack.undo()
+    In Python: db.undo_stack(origin="ui").undo(), which knows the commits after the stack was made
     """
     if sum(one is not None for one in (count, since, seq)) > 1:
         raise click.UsageError("--count, --since and --commit are three ways: give one of them.")
@@ -90,7 +93,6 @@ def undo(
         chosen = choose(database, 1 if count is None and since is None else count, since, seq, origin)
         # Read before the transaction: a long history must not keep other writers waiting.
         changes = [change for commit in chosen for change in reversed(commit.changes(database))]
-        refuse_catalogue(changes)
         if dry_run:
             restored = {(change.table, change.key_bytes) for change in changes}
             skipped: list[dict[str, Any]] = []
@@ -141,18 +143,7 @@ def choose(
         ClickException: There are none, or fewer.
     """
     if seq is not None:
-        if seq > database.seq:
-            raise click.ClickException(f"there is no seq {seq} yet; the newest is {database.seq}")
-        found = next(commits(database, seq), None)
-        if found is None or not found.first <= seq <= found.last:
-            raise click.ClickException(f"the commit of seq {seq} changed no document")
-        # The last change of the commit may be after `seq`.
-        last = found.last
-        for change in database.log(seq):
-            if change.commit != found.first:
-                break
-            last = change.seq
-        return [found._replace(last=last)]
+        return [commit_of(database, seq)]
     chosen = []
     undone: list[tuple[int, int]] = []
     for commit in commits(database, database.seq):
@@ -163,7 +154,7 @@ def choose(
         undo_of = None if commit.origin is None else ORIGIN.fullmatch(commit.origin)
         if undo_of is not None:
             undone += [seqs_of(part) for part in undo_of[1].split(", ")]
-        elif origin is None or commit.origin == origin:
+        elif (origin is None or commit.origin == origin) and commit.changes(database):
             chosen.append(commit)
             if len(chosen) == count:
                 break
@@ -175,8 +166,30 @@ def choose(
     return chosen
 
 
+def commit_of(database: Database, seq: int) -> StoredCommit:
+    """The commit that a change belongs to.
+
+    Raises:
+        ClickException: There is no such change, or the commit changed no document.
+    """
+    if seq > database.seq:
+        raise click.ClickException(f"there is no seq {seq} yet; the newest is {database.seq}")
+    first = next(database.log(seq - 1, seq), None)
+    found: StoredCommit | None = None
+    for change in database.log(seq - 1) if first is not None else ():
+        # The commit may go on after `seq`.
+        if first is None or change.commit != first.commit:
+            break
+        found = StoredCommit(change.commit, change.seq, change.origin, change.time)
+    if found is None or not found.changes(database):
+        raise click.ClickException(
+            f"the commit of seq {seq} changed no document, so there is nothing to take back"
+        )
+    return found
+
+
 def commits(database: Database, seq: int) -> Iterator[StoredCommit]:
-    """The commits up to `seq` that the log still has, the newest first; without those of materialized views alone."""
+    """The commits up to `seq` that the log still has, the newest first; without those of materialized views."""
     oldest = database.stats()["oldest"]
     consumers = {one["name"] for one in database.consumers()}
     while seq > oldest:
@@ -213,16 +226,6 @@ def origin_of(chosen: list[StoredCommit]) -> str:
     return origin
 
 
-def refuse_catalogue(changes: list[Change]) -> None:
-    """Raises: ClickException, if a change is of a table or an index and not of a document."""
-    for change in changes:
-        if change.catalogue is not None:
-            raise click.ClickException(
-                f"seq {change.seq} is `{change.kind}` of {format_value(change.key)}: only changes of documents are "
-                "taken back; nothing was written"
-            )
-
-
 def take_back(
     database: Database, changes: list[Change], skip_conflicts: bool
 ) -> tuple[set[tuple[str, bytes]], list[dict[str, Any]]]:
@@ -239,6 +242,10 @@ def take_back(
     for change in changes:
         place = change.table, change.key_bytes
         if place in conflicts:
+            continue
+        if change.table not in database:
+            # The table was dropped, or has another name now.
+            conflicts[place] = {"table": change.table, "key": change.key, "document": None}
             continue
         target = database.table(change.table).get(change.key)
         present = target.run()

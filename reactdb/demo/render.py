@@ -30,15 +30,14 @@ def summary(result: Result) -> str:
     states = ", ".join(f"{result.states.get(state, 0):,} {state}" for state in STATES)
     lines = [
         f"flights    {result.flights:,}: {states}",
-        f"written    {result.changes:,} changes in {result.commits:,} commits, "
-        f"{result.busy_s:.2f} s at the database ({result.changes_per_s:,.0f} changes a second)",
-        f"delivered  {result.events:,} events to {result.feeds} live feeds; from commit to subscriber "
-        f"{format_duration(result.lag_p50_us)} (median), {format_duration(result.lag_p99_us)} (99 %)",
+        f"written    {result.changes:,} changes in {result.commits:,} commits",
+        f"delivered  {result.events:,} events to {result.feeds} live feeds, "
+        f"after {format_duration(result.lag_p50_us)} (median) or {format_duration(result.lag_p99_us)} (99 %)",
         f"file       {result.file_bytes / 1e6:.2f} MB, position {result.seq:,}",
         f"took       {result.duration_s:.1f} s",
     ]
     if result.was_stopped:
-        until = f" at {result.until:%H:%M} on {format_date(result.until)}" if result.until else ""
+        until = f" at {result.until:%H:%M}" if result.until else ""
         lines.append(
             f"stopped    by you{until}, {result.changes_planned - result.changes:,} changes before the end"
         )
@@ -53,15 +52,17 @@ def summary(result: Result) -> str:
 
 def next_steps(file: str | None) -> str:
     """Suggested next commands; `file` is None if the database was temporary."""
+    shown = _quote(file or "flights.db")
+    steps = [
+        (f"reactdb open {shown}", "tables, changes and time in the browser"),
+        (f"reactdb shell {shown}", "a Python prompt on the file"),
+        (f"reactdb rows {shown} {TABLE} --limit 5", "documents"),
+        (f"reactdb tail {shown} {TABLE}", "every change of the day, with its old and new value"),
+    ]
     if file is None:
-        return (
-            "Next: keep the file, and watch it from a second terminal while the replay runs:\n"
-            "  reactdb demo --db flights.db\n"
-            f"  reactdb tail flights.db {TABLE}"
-        )
-    file = _quote(file)
-    commands = (f"reactdb rows {file} {TABLE}", f"reactdb tail {file} {TABLE}", f"reactdb inspect {file}")
-    return "Next:\n" + "\n".join(f"  {command}" for command in commands)
+        steps.insert(0, (f"reactdb demo --db {shown}", "the same, into a file that stays"))
+    longest = max(len(command) for command, _ in steps)
+    return "What to try next:\n" + "\n".join(f"  {command:<{longest}}  {words}" for command, words in steps)
 
 
 def _quote(file: str) -> str:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 TABLE = "flights"
 NEXT_LIMIT = 10
 LAST_LIMIT = 3
+# More than the tallest window shows.
+NEWEST_EVENTS = 200
 CHECK_EVERY = timedelta(hours=1)
 
 
@@ -79,8 +82,17 @@ class Result:
 
 
 @dataclass(slots=True, frozen=True)
+class BoardEvent:
+    """An event of a board's feed: the simulated time of its commit, and the airport."""
+
+    at: datetime
+    origin: str
+    event: Event
+
+
+@dataclass(slots=True, frozen=True)
 class Scene:
-    """The state of the replay at one moment; the boards are live."""
+    """The state of the replay at one moment; the boards are live. `events` are the newest ones of the boards, oldest first."""
 
     now: datetime
     next_boards: Sequence[Board]
@@ -88,24 +100,27 @@ class Scene:
     states: Counter[str]
     result: Result
     lag_us: float
+    events: Sequence[BoardEvent] = ()
 
 
 class _Listeners:
     """The live feeds of one replay: boards, the counting feed, and the stopwatch at their end.
 
-    `commit_began_ns` is set just before each commit; every event until the next one belongs to it.
+    `commit_began_ns` and `now` are set just before each commit; every event until the next one belongs to it.
     """
 
-    def __init__(self, flights: Table) -> None:
-        self.next_boards = [next_departures(flights, origin, NEXT_LIMIT) for origin in AIRPORTS]
-        self.last_boards = [last_departures(flights, origin, LAST_LIMIT) for origin in AIRPORTS]
+    def __init__(self, flights: Table, next_limit: int, last_limit: int) -> None:
+        self.next_boards = [next_departures(flights, origin, next_limit) for origin in AIRPORTS]
+        self.last_boards = [last_departures(flights, origin, last_limit) for origin in AIRPORTS]
+        self.newest: deque[BoardEvent] = deque(maxlen=NEWEST_EVENTS)
+        self.now = datetime.min
         self.states: Counter[str] = Counter()
         self.lags_ns: list[int] = []
         self.mistakes: list[str] = []
         self.commit_began_ns = 0
         self._flights = flights
         for board in self.boards:
-            board.shown.subscribe(lambda edits: self._stop_watch(len(edits)))
+            board.shown.subscribe(partial(self._note_edits, board.origin))
         counting = flights.changes(include_initial=True, on_overflow="spill")
         self._counting = counting.subscribe(self._count, on_error=self._fail)
 
@@ -118,6 +133,11 @@ class _Listeners:
 
     def _stop_watch(self, events: int) -> None:
         self.lags_ns += [time.perf_counter_ns() - self.commit_began_ns] * events
+
+    def _note_edits(self, origin: str, edits: Sequence[Event]) -> None:
+        # First the time, so that the rest is not a part of it.
+        self._stop_watch(len(edits))
+        self.newest.extend(BoardEvent(self.now, origin, event) for event in edits)
 
     def _fail(self, error: Exception) -> None:
         self.mistakes.append(f"the count by state: the feed ended: {error}")
@@ -154,6 +174,8 @@ def run(
     speed: float = 0.0,
     observe: Callable[[Scene], None] | None = None,
     wait: Callable[[float], bool] | None = None,
+    next_limit: int = NEXT_LIMIT,
+    last_limit: int = LAST_LIMIT,
 ) -> Result:
     """Replay the steps into a new table of `db`.
 
@@ -161,7 +183,8 @@ def run(
         speed: Simulated minutes per second; 0 is as fast as possible. observe: Called after each commit, on
         the calling thread. wait: Called with the seconds until the next commit is due, before each one (0.0
         when it is due already).
-            Returns True to stop there. Without it nothing waits, at any speed.
+            Returns True to stop there. Without it nothing waits, at any speed. next_limit, last_limit: The number of flights
+            on each board.
 
     Returns:
         The figures. Look at `is_right` before believing them.
@@ -173,7 +196,7 @@ def run(
     flights.index_create("scheduled")
     flights.index_create("closed")
     result = Result(changes_planned=len(steps))
-    listeners = _Listeners(flights)
+    listeners = _Listeners(flights, next_limit, last_limit)
     result.feeds = len(listeners)
     try:
         _replay(db, flights, listeners, steps, result, speed=speed, observe=observe, wait=wait)
@@ -219,6 +242,7 @@ def _replay(
             _check(listeners, result)
             next_check = minute + CHECK_EVERY
         heard_before = len(listeners.lags_ns)
+        listeners.now = minute
         changes, busy_s = _commit(db, flights, list(group), listeners)
         result.changes += changes
         result.busy_s += busy_s
@@ -228,7 +252,13 @@ def _replay(
             lags = sorted(listeners.lags_ns[heard_before:])
             lag_us = quantile(lags, 0.5) / 1_000 if lags else 0.0
             scene = Scene(
-                minute, listeners.next_boards, listeners.last_boards, listeners.states, result, lag_us
+                minute,
+                listeners.next_boards,
+                listeners.last_boards,
+                listeners.states,
+                result,
+                lag_us,
+                listeners.newest,
             )
             observe(scene)
     result.duration_s = time.perf_counter() - began
