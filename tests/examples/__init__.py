@@ -1,0 +1,1 @@
+"""The programs in `examples/`, run as a newcomer runs them."""
