@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from typing import Any, ClassVar, Final
 
-from reactdb.cell_text import cell_text, fields_of, key_of_document, names_of_columns
+from reactdb.cell_text import cell_text, check_columns, fields_of, key_of_document, names_of_columns
 from reactdb.errors import InvalidOption, MissingExtra, ReactDBError, format_value
 from reactdb.feeds.feed import Feed
 from reactdb.feeds.livelist import LiveList, parts_of
@@ -188,7 +188,7 @@ class LiveTable(ScrollView, can_focus=True):
             InvalidOption: A wrong argument.
         """
         super().__init__(name=name, id=id, classes=classes, disabled=disabled)
-        self._given_columns = _check_columns(columns)
+        self._given_columns = check_columns(columns)
         self._given_widths = _check_widths(widths)
         if isinstance(changed_s, bool) or not isinstance(changed_s, (int, float)) or not 0 <= changed_s <= 60:
             raise InvalidOption(
@@ -731,20 +731,6 @@ def _read_first(selection: Any) -> Sequence[Any]:
     except ReactDBError:
         # The list reports the error.
         return ()
-
-
-def _check_columns(columns: Any) -> dict[str, str] | None:
-    if columns is None:
-        return None
-    titles = dict(columns) if isinstance(columns, Mapping) else None
-    if titles is None and isinstance(columns, (list, tuple)):
-        titles = {name: name for name in columns if isinstance(name, str)}
-        titles = titles if len(titles) == len(columns) else None
-    if not titles or not all(isinstance(text, str) for pair in titles.items() for text in pair):
-        raise InvalidOption(
-            f"columns is a list of different fields, or a dict of fields and titles, not {format_value(columns)}"
-        )
-    return titles
 
 
 def _check_widths(widths: Any) -> dict[str, int]:
