@@ -76,7 +76,7 @@ def page(browser):
     context = browser.new_context()
     page = context.new_page()
     errors: list[Any] = []
-    page.on("pageerror", errors.append)
+    page.on("pageerror", lambda error: errors.append(error))
     page.clock.install()
     page.set_content(f"<!doctype html><html lang=en><style>{style}</style><body></body></html>")
     page.evaluate(FAKE, f"data:text/javascript;base64,{source}")
