@@ -11,6 +11,7 @@ app = marimo.App()
 @app.cell
 def _():
     import random
+    import threading
     import time
 
     import reactdb
@@ -26,7 +27,8 @@ def _():
     games.insert(
         [{"id": number, "player": f"player {number}", "score": number % 97} for number in range(1_000)]
     )
-    return LiveTable, desc, games, random, time
+    db  # noqa: B018
+    return LiveTable, desc, games, random, threading, time
 
 
 @app.cell
@@ -42,12 +44,15 @@ def _(LiveTable, desc, games):
 
 
 @app.cell
-def _(games, random, time):
-    chance = random.Random(7)
-    for _number in range(1_000):
-        games.get(chance.randrange(1_000)).update({"score": chance.randrange(1_000)})
-        time.sleep(0.002)
-    games.count().run()
+def _(games, random, threading, time):
+    def write():
+        chance = random.Random(7)
+        for _ in range(1_000):
+            games.get(chance.randrange(1_000)).update({"score": chance.randrange(1_000)})
+            time.sleep(0.01)
+
+    # In a thread: marimo passes the requests of a table on between two cells.
+    threading.Thread(target=write, daemon=True).start()
     return
 
 
