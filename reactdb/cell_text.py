@@ -20,10 +20,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from reactdb.errors import InvalidOption, format_value
 from reactdb.plain_json import to_plain
 from reactdb.values.codec import FrozenDict, FrozenList
 
-__all__ = ["ELEMENT", "cell_text", "escape_controls", "fields_of", "key_of_document", "names_of_columns"]
+__all__ = [
+    "ELEMENT",
+    "cell_text",
+    "check_columns",
+    "escape_controls",
+    "fields_of",
+    "key_of_document",
+    "names_of_columns",
+    "texts_of",
+]
 
 ELEMENT: Final = "value"
 """The name of the only column of elements that are no documents, such as numbers."""
@@ -132,6 +142,24 @@ def names_of_columns(elements: Sequence[Any], primary_key: str, most: int) -> tu
         name for name in names if name != primary_key
     ]
     return ordered[:most], max(0, len(ordered) - most)
+
+
+def check_columns(columns: Any) -> dict[str, str] | None:
+    """The option `columns` of a table: fields and their titles; None where the documents decide.
+
+    Raises: InvalidOption.
+    """
+    if columns is None:
+        return None
+    titles = dict(columns) if isinstance(columns, Mapping) else None
+    if titles is None and isinstance(columns, (list, tuple)):
+        titles = {name: name for name in columns if isinstance(name, str)}
+        titles = titles if len(titles) == len(columns) else None
+    if not titles or not all(isinstance(text, str) for pair in titles.items() for text in pair):
+        raise InvalidOption(
+            f"columns is a list of different fields, or a dict of fields and titles, not {format_value(columns)}"
+        )
+    return titles
 
 
 def texts_of(element: Any, names: Iterable[str], most: int = 80) -> list[str]:

@@ -167,7 +167,8 @@ def _look(query: Query, snapshot: Snapshot, kind: str, name: str) -> Preview:
     count = len(documents)
     if count > MOST_ROWS:
         return preview_of_documents(kind, name, documents, primary_key, [f"the first {MOST_ROWS}"])
-    if is_sampled:
+    wanted = [step.count for step in query.steps if isinstance(step, Limit)]
+    if is_sampled and (not wanted or count < min(wanted)):
         fact = f"{count} found in the first {MOST_READ} documents"
         return preview_of_documents(kind, name, documents, primary_key, [fact], "run() reads all")
     return preview_of_documents(kind, name, documents, primary_key, [_documents_of(count)])

@@ -19,6 +19,12 @@ class Represented:
 
     __slots__ = ()
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__repr__" in cls.__dict__:
+            # IPython takes the first class with either method, so they have to be in the same one.
+            cls._repr_pretty_ = Represented._repr_pretty_  # type: ignore[method-assign]
+
     def _preview(self) -> Preview:
         """What is shown. It may raise."""
         raise NotImplementedError

@@ -270,7 +270,8 @@ class LiveList(Live, Sequence[Document]):
     def _exchange(self, documents: list[Document], origin: str | None) -> None:
         """Another whole answer: subscribers get the difference."""
         old_key, self._primary_key = self._primary_key, self._following_key
-        if not self._listeners or self._is_own(origin):
+        is_heard = any(one.callback or one.before for one in list(self._listeners.values()))
+        if not is_heard or self._is_own(origin):
             with self._lock:
                 self._documents = documents
             return

@@ -237,6 +237,8 @@ SHARED_NAMES: dict[str, list[str]] = {
     "Database": ["database.py", "dialects/rethinkdb/values.py"],
     "Filter": ["dialects/mongodb/filters.py", "query.py"],
     "Function": ["dialects/rethinkdb/functions.py", "expression/tree.py"],
+    # One table for two toolkits.
+    "LiveTable": ["notebook/live_table.py", "textual.py"],
     "Node": ["expression/tree.py", "feeds/dispatch.py"],
     "UnreadablePattern": ["dialects/mongodb/patterns.py", "expression/pattern_reader.py"],
     "Pipeline": ["dialects/mongodb/stages/pipeline.py", "feeds/pipeline.py"],

@@ -47,7 +47,9 @@ class Printer:
 
     def __init__(self, value: Any) -> None:
         self.written = ""
-        value._repr_pretty_(self, False)
+        # It takes the first class that has one of the methods.
+        kind = next(one for one in type(value).__mro__ if {"_repr_pretty_", "__repr__"} & vars(one).keys())
+        vars(kind)["_repr_pretty_"](value, self, False)
 
     def text(self, text: str) -> None:
         self.written += text
@@ -170,6 +172,7 @@ def test_a_filter_of_a_large_table_reads_500_documents(many):
 
     assert 21 == len(found.rows)
     assert "0 found in the first 500 documents" in "".join(none.text)
+    assert "3 documents" in "".join(shown(many.filter(row["score"] == 3).limit(3)).text)
 
 
 @pytest.mark.parametrize(

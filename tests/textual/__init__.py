@@ -1,0 +1,1 @@
+"""The table for Textual, driven by Textual's pilot."""
