@@ -3,12 +3,15 @@
     count_documents    how many documents a table has, by the running sums
     find_key_at        the key at an offset
     count_before       how many keys are smaller
+    find_changes       the newest changes with a table, a kind or an origin
     count_changes      the changes past a seq, by table and kind
 
 Rule of this file: no document is read.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from reactdb.change import CATALOGUE
 from reactdb.store.catalogue import TableInfo
@@ -17,6 +20,7 @@ from reactdb.store.sums import newest
 
 KEY_AT = "SELECT key FROM heads WHERE table_id = ? ORDER BY key {} LIMIT 1 OFFSET ?"
 COUNT_BEFORE = "SELECT count(*) FROM heads WHERE table_id = ? AND key < ?"
+FOUND = "SELECT seq FROM log WHERE seq > ? AND seq <= ?"
 COUNTS = "SELECT table_id, kind, count(*) FROM log WHERE seq > ? AND seq <= ? AND table_id <> ? GROUP BY table_id, kind"
 
 
@@ -47,3 +51,31 @@ def count_before(snapshot: Snapshot, table: TableInfo, key: bytes) -> int:
     """How many documents there are now with smaller keys."""
     (count,) = snapshot.connection.execute(COUNT_BEFORE, (table.id, key)).fetchone()
     return int(count)
+
+
+def find_changes(
+    snapshot: Snapshot,
+    since: int,
+    until: int,
+    limit: int,
+    *,
+    table_ids: Sequence[int] | None = None,
+    kinds: Sequence[int] | None = None,
+    origin: str | None = None,
+) -> list[int]:
+    """The newest seqs with since < seq <= until, newest first, at most `limit`, of changes with these tables, kinds and origin.
+
+    Args:
+        table_ids, kinds: Numbers; None: all.
+        origin: "" for changes without an origin; None: all.
+    """
+    text, values = FOUND, [since, until]
+    for column, numbers in (("table_id", table_ids), ("kind", kinds)):
+        if numbers is not None:
+            text += f" AND {column} IN ({', '.join('?' * len(numbers))})"
+            values += numbers
+    if origin is not None:
+        text += " AND ifnull(origin, '') = ?"
+    given = [*values, *(() if origin is None else (origin,)), limit]
+    rows = snapshot.connection.execute(f"{text} ORDER BY seq DESC LIMIT ?", given)
+    return [seq for (seq,) in rows]
