@@ -35,7 +35,9 @@ def make_tables(db: Database) -> None:
     destinations = sorted({step.fields["dest"] for step in day_steps(DAY) if step.kind == "scheduled"})
     airports = db.table_create("airports")
     with db.transaction(origin="import"):
-        airports.insert([{"id": code, "gates": 4 + i * 7 % 31} for i, code in enumerate([*ORIGINS, *destinations])])
+        airports.insert(
+            [{"id": code, "gates": 4 + i * 7 % 31} for i, code in enumerate([*ORIGINS, *destinations])]
+        )
 
 
 def play(db: Database, steps: list[FlightStep]) -> Iterator[FlightStep]:
@@ -83,4 +85,6 @@ def morning_steps() -> tuple[list[FlightStep], list[FlightStep]]:
     """The steps up to some minutes before eleven, and those of the next hours."""
     steps = day_steps(DAY)
     noon = next(step.at for step in steps if step.kind == "departed").replace(hour=10, minute=50, second=0)
-    return [step for step in steps if step.at < noon], [step for step in steps if noon <= step.at < noon + timedelta(hours=5)]
+    return [step for step in steps if step.at < noon], [
+        step for step in steps if noon <= step.at < noon + timedelta(hours=5)
+    ]

@@ -247,6 +247,7 @@ export class LogView {
       else this.flush();
     }
     if (this.grid.firstIndex + this.grid.visibleRows * 2 > this.changes.length && !this.isAtEnd && this.changes.length) this.loadOlder();
+    this.show();
   }
 
   show() {
