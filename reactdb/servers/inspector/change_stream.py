@@ -30,7 +30,7 @@ from reactdb.session import session_of
 from reactdb.store.key_pages import count_changes
 from reactdb.store.log import read_low_water
 
-__all__ = ["ChangeStream", "ChangeStreams"]
+__all__ = ["ChangeStream", "OpenedStream"]
 
 GATHER_S: Final = 0.1
 HEARTBEAT_S: Final = 10.0
@@ -48,7 +48,7 @@ def is_server_stopping() -> bool:
     return bool(getattr(getattr(handler, "__self__", None), "should_exit", False))
 
 
-class ChangeStreams:
+class OpenedStream:
     """The answer of `api/stream`: see `http.protocol.Opened`."""
 
     headers: Final[dict[str, str]] = {"x-accel-buffering": "no"}
