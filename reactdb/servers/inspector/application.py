@@ -22,7 +22,7 @@ from reactdb.servers.http.application import HTTPApplication, mountable
 from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.http.request_parts import RequestRefused, parameters_of, parts_of
 from reactdb.servers.inspector.gate import HEADERS, Gate, Refusal
-from reactdb.servers.inspector.routes import READING, InspectorSpeaker, InspectorService
+from reactdb.servers.inspector.routes import READING, InspectorService, InspectorSpeaker
 from reactdb.servers.inspector.row_pages import IDLE_S
 
 __all__ = ["InspectorApplication", "inspector"]

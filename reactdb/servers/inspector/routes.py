@@ -24,7 +24,7 @@ from reactdb.servers.inspector.page_files import INDEX, page_file
 from reactdb.servers.inspector.parameters import flag, instant, number, primary_key, table_name, text
 from reactdb.servers.inspector.row_pages import MOST_ROWS, RowPages
 
-__all__ = ["READING", "ROUTES", "WRITES", "InspectorSpeaker", "InspectorService"]
+__all__ = ["READING", "ROUTES", "WRITES", "InspectorService", "InspectorSpeaker"]
 
 READING: Final = frozenset({"GET", "HEAD"})
 HISTORY: Final = 50

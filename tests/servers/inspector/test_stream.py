@@ -139,7 +139,9 @@ def test_a_server_that_closes_ends_its_streams(db: Any) -> None:
 def test_a_client_that_goes_takes_its_stream_along(db: Any) -> None:
     with served(db) as (server, client):
         with client.stream("GET", "api/stream") as answer:
-            next(lines_of(answer))
+            # Without a name for the lines, httpx would close the answer after the first.
+            lines = lines_of(answer)
+            next(lines)
             assert server.feed_count == 1
         wait_until(lambda: server.feed_count == 0)
 
