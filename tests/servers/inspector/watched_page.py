@@ -32,7 +32,9 @@ VISIBLE_ROWS = """() => {
 
 _WATCH = """
 window.violations = [];
-document.addEventListener('securitypolicyviolation', (event) => violations.push(`${event.violatedDirective} ${event.blockedURI}`));
+document.addEventListener('securitypolicyviolation', (event) => {
+  violations.push(`${event.violatedDirective} ${event.blockedURI}`);
+});
 """
 
 
@@ -51,12 +53,18 @@ class WatchedPage:
         self.foreign: list[str] = []
         tab.add_init_script(_WATCH)
         tab.on("pageerror", lambda error: self.errors.append(str(error)))
-        tab.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
         own = urlsplit(url).netloc
-        tab.on(
-            "request",
-            lambda request: urlsplit(request.url).netloc != own and self.foreign.append(request.url),
-        )
+
+        def read_console(message: Any) -> None:
+            if message.type == "error":
+                self.errors.append(message.text)
+
+        def read_request(request: Any) -> None:
+            if urlsplit(request.url).netloc != own:
+                self.foreign.append(request.url)
+
+        tab.on("console", read_console)
+        tab.on("request", read_request)
 
     def wait(self, condition: str, argument: Any = None) -> None:
         """Until the JavaScript expression is true."""
@@ -82,7 +90,8 @@ class WatchedPage:
     def wait_for_row(self, number: int) -> None:
         """Until the row of this number, from 1, is loaded and visible."""
         self.wait(
-            "(index) => [...document.querySelectorAll('.grid-row:not(.away):not(.waiting)')].some((row) => row.ariaRowIndex === index)",
+            "(index) => [...document.querySelectorAll('.grid-row:not(.away):not(.waiting)')]"
+            ".some((row) => row.ariaRowIndex === index)",
             str(number + 1),
         )
 

@@ -20,7 +20,7 @@ export class DocumentPanel {
   get isEditing() { return Boolean(this.editor); }
 
   open(table, key, seq = null) {
-    if (this.isEditing && !(this.table === table && this.key === key) && this.editor.isChanged) {
+    if (this.isEditing && !(this.table === table && this.documentKey === key) && this.editor.isChanged) {
       toast("Save or cancel the edit first.", true);
       this.editor.text.focus();
       return;
@@ -29,7 +29,7 @@ export class DocumentPanel {
     Object.assign(this, { table, documentKey: key, openStep: seq });
     if (isOther) {
       this.editor = null;
-      this.answer = null;
+      this.answer = this.figures = null;
       this.build();
     }
     this.root.hidden = false;
@@ -37,26 +37,29 @@ export class DocumentPanel {
     this.load();
   }
 
-  /** A row of figures as a vertical list. */
-  showFigures(crumb, cells, columns) {
+  /** Figures as a vertical list. They may be shown again and again: the same elements get the new values. */
+  showFigures(crumb, title, columns, cells) {
     if (this.isEditing && this.editor.isChanged) return;
-    Object.assign(this, { table: crumb, documentKey: null, openStep: null, answer: null, editor: null });
-    this.build();
-    this.actions.replaceChildren();
-    setText(this.title, String(cells[columns[0].id] ?? ""));
-    this.root.querySelector(".section-title").hidden = true;
-    for (const column of columns) {
-      this.fields.append(make("dt", { text: column.label }), make("dd", { class: column.class === "t-code" ? "t-code" : "", text: String(cells[column.id] ?? "") || "–" }));
+    if (!this.isOpen || this.documentKey !== null || this.figures !== columns || this.title.textContent !== String(title)) {
+      Object.assign(this, { table: crumb, documentKey: null, openStep: null, answer: null, editor: null, figures: columns });
+      this.build();
+      this.actions.replaceChildren();
+      setText(this.title, String(title));
+      this.root.querySelector(".section-title").hidden = true;
+      for (const column of columns) {
+        this.fields.append(make("dt", { text: column.label }), make("dd", { class: column.class === "t-code" ? "t-code" : "" }));
+      }
+      this.root.hidden = false;
+      document.body.classList.add("with-panel");
     }
-    this.root.hidden = false;
-    document.body.classList.add("with-panel");
+    this.fields.querySelectorAll("dd").forEach((value, i) => setText(value, String(cells[columns[i].id] ?? "") || "–"));
   }
 
   close() {
     if (!this.isOpen) return;
     this.editor = null;
     this.root.hidden = true;
-    this.answer = null;
+    this.answer = this.figures = null;
     document.body.classList.remove("with-panel");
     this.root.replaceChildren();
   }
@@ -260,7 +263,7 @@ export class DocumentPanel {
     if (this.app.at !== null) { toast("Go back to now to insert a document.", true); return; }
     if (this.isEditing && this.editor.isChanged) { this.editor.text.focus(); return; }
     this.app.forgetSelection();
-    Object.assign(this, { table, documentKey: null, openStep: null, answer: null, editor: null });
+    Object.assign(this, { table, documentKey: null, openStep: null, answer: null, editor: null, figures: null });
     this.build();
     this.title.textContent = "New document";
     this.actions.replaceChildren();
