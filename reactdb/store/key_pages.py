@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reactdb.change import CATALOGUE
+from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
 from reactdb.store.sums import newest
@@ -21,7 +21,7 @@ from reactdb.store.sums import newest
 KEY_AT = "SELECT key FROM heads WHERE table_id = ? ORDER BY key {} LIMIT 1 OFFSET ?"
 COUNT_BEFORE = "SELECT count(*) FROM heads WHERE table_id = ? AND key < ?"
 FOUND = "SELECT seq FROM log WHERE seq > ? AND seq <= ?"
-COUNTS = "SELECT table_id, kind, count(*) FROM log WHERE seq > ? AND seq <= ? AND table_id <> ? GROUP BY table_id, kind"
+COUNTS = "SELECT table_id, kind, count(*) FROM log WHERE seq > ? AND seq <= ? AND kind IN ({}) GROUP BY table_id, kind"
 
 
 def count_documents(snapshot: Snapshot, table: TableInfo) -> int:
@@ -38,11 +38,13 @@ def find_key_at(snapshot: Snapshot, table: TableInfo, offset: int, reverse: bool
     return None if row is None else row[0]
 
 
-def count_changes(snapshot: Snapshot, since: int, until: int) -> dict[int, dict[int, int]]:
-    """How many changes there are with since < seq <= until: by the number of the table, then by kind. Those of tables and indexes
-    themselves do not count."""
+def count_changes(
+    snapshot: Snapshot, since: int, until: int, kinds: Sequence[int] = (INSERT, UPDATE, REPLACE, DELETE)
+) -> dict[int, dict[int, int]]:
+    """How many changes of these kinds there are with since < seq <= until: by the number of the table, then by kind."""
     counts: dict[int, dict[int, int]] = {}
-    for table_id, kind, count in snapshot.connection.execute(COUNTS, (since, until, CATALOGUE)):
+    text = COUNTS.format(", ".join("?" * len(kinds)))
+    for table_id, kind, count in snapshot.connection.execute(text, (since, until, *kinds)):
         counts.setdefault(table_id, {})[kind] = count
     return counts
 

@@ -82,7 +82,7 @@ def read_counts(snapshot: Snapshot) -> dict[str, int]:
 def tables_at(snapshot: Snapshot, at: int) -> tuple[dict[str, TableInfo], dict[str, int]]:
     """The tables that were there at an earlier seq, and how many documents each had: the present number without the later
     changes."""
-    later = count_changes(snapshot, at, snapshot.seq)
+    later = count_changes(snapshot, at, snapshot.seq, (INSERT, DELETE))
     tables: dict[str, TableInfo] = {}
     counts: dict[str, int] = {}
     for info in snapshot.catalogue.by_id.values():

@@ -246,3 +246,15 @@ def test_a_value_keeps_its_digits_and_dates_are_texts() -> None:
         (only,) = inspector.ask("rows", table="t")["rows"]
         assert only == {"key": f"={2**60}", "doc": {"id": str(2**60), "data": "AQ==", "big": str(2**53 + 1)}}
         inspector.application.close()
+
+
+def test_moments_in_any_order_have_the_documents_of_then(db: Any) -> None:
+    inspector = Inspector(db)
+    choose = random.Random(5)
+    for _ in range(40):
+        at = choose.randrange(3, db.seq + 1)
+        order = choose.choice([None, "score"])
+        rows = inspector.ask("rows", table="games", at=at, limit=100, order=order)["rows"]
+        expected = answer_of(db.at(at), {} if order is None else {"order": order})
+        assert [one["doc"]["step"] for one in rows] == steps_of(expected)
+    inspector.application.close()
