@@ -386,6 +386,28 @@ def test_a_past_moment_stays_while_the_database_moves_on(
         page.wait_for_text(".grid-body .t-number", "7")
 
 
+def test_a_reader_goes_through_the_steps_of_one_document_back_and_on(
+    browser: Any, db: reactdb.Database, url: str
+) -> None:
+    table = db.table_create("games")
+    for score in (11, 22, 33):
+        table.insert({"id": "a", "score": score}, conflict="replace")
+        table.insert({"id": f"other{score}"})
+    with watched_page(browser, f"{url}#table=games&key=a") as page:
+        page.wait_for_text("#panel .fields", "33")
+        for score in (33, 22, 11):
+            page.press("Shift+Comma")
+            page.wait_for_text("#panel .fields", "22" if score == 33 else "11")
+        page.tab.reload()
+        page.wait_for_text("#panel .fields", "11")
+        for score in (22, 33):
+            page.press("Shift+Period")
+            page.wait_for_text("#panel .fields", str(score))
+        assert page.tab.is_visible("#past")
+        page.press("Shift+Period")
+        page.wait("() => document.getElementById('past').hidden")
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # The log
 
