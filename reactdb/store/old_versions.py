@@ -42,6 +42,17 @@ class OldVersions:
         self._versions: dict[bytes, int | None] = {}
         self._now: Snapshot | None = None
 
+    def begin_from(self, later: OldVersions, now: Snapshot) -> None:
+        """Take over what is known of the same table at a later seq, or at the same one: then only the changes between the two
+        are read. Before the first `follow`."""
+        rows = now.connection.execute(FIRST_CHANGES, (self.seq, later.seq, self.table.id, self.seq))
+        for key, version in rows:
+            self._versions.setdefault(key, version)
+        # A key that did not change between has the same version at both.
+        for key, version in later._versions.items():
+            self._versions.setdefault(key, version)
+        self._until = later._until
+
     def follow(self, now: Snapshot) -> None:
         """Take in the changes up to this snapshot, and read documents through it from here on.
 
@@ -55,7 +66,7 @@ class OldVersions:
         rows = now.connection.execute(FIRST_CHANGES, (self._until, head, self.table.id, self.seq))
         for key, version in rows:
             self._versions.setdefault(key, version)
-        self._until = head
+        self._until = max(self._until, head)
         self._now = now
 
     def keys(self) -> list[bytes]:

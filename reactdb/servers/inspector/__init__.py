@@ -10,6 +10,7 @@ row_pages       pages of a table's documents: now and in the past, filtered and 
 past_tables     tables as of an earlier seq
 log_pages       pages of the log, and the history of a document
 change_stream   the changes while they happen
+shown_changes   a change as JSON
 edits           inserts, replacements, deletions and undo
 page_files      the files of the folder `page`
 

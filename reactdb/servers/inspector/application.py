@@ -22,7 +22,7 @@ from reactdb.servers.http.application import HTTPApplication, mountable
 from reactdb.servers.http.limits import HTTPLimits
 from reactdb.servers.http.request_parts import RequestRefused, parameters_of, parts_of
 from reactdb.servers.inspector.gate import HEADERS, Gate, Refusal
-from reactdb.servers.inspector.routes import READING, InspectorSpeaker, Service
+from reactdb.servers.inspector.routes import READING, InspectorService, InspectorSpeaker
 from reactdb.servers.inspector.row_pages import IDLE_S
 
 __all__ = ["InspectorApplication", "inspector"]
@@ -75,7 +75,7 @@ class InspectorApplication(HTTPApplication):
         """`options`: `limits` and `workers` of HTTPApplication; the others: see `inspector`."""
         check_flag("write", write)
         self._gate = Gate(token, hosts, origins)
-        self._service = Service(db, can_write=write)
+        self._service = InspectorService(db, can_write=write)
         options.setdefault("limits", LIMITS)
         self._sweep: asyncio.TimerHandle | None = None
         super().__init__(InspectorSpeaker(self._service), origins=(), hosts=("*",), **options)

@@ -12,6 +12,7 @@ Rule of this file: the time of each line.
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, Final
@@ -29,7 +30,7 @@ from reactdb.session import session_of
 from reactdb.store.key_pages import count_changes
 from reactdb.store.log import read_low_water
 
-__all__ = ["ChangeStream", "ChangeStreams"]
+__all__ = ["ChangeStream", "OpenedStream"]
 
 GATHER_S: Final = 0.1
 HEARTBEAT_S: Final = 10.0
@@ -37,7 +38,17 @@ MOST_CHANGES: Final = 200
 """Changes with their documents in a line."""
 
 
-class ChangeStreams:
+def is_server_stopping() -> bool:
+    """Whether the uvicorn that runs this program was told to end.
+
+    uvicorn waits for open answers before it tells its applications that it ends. So the stream looks itself: uvicorn handles the
+    signal with a method of its server.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    return bool(getattr(getattr(handler, "__self__", None), "should_exit", False))
+
+
+class OpenedStream:
     """The answer of `api/stream`: see `http.protocol.Opened`."""
 
     headers: Final[dict[str, str]] = {"x-accel-buffering": "no"}
@@ -68,7 +79,7 @@ class ChangeStream(LoopWaiter):
     async def chunks(self) -> AsyncIterator[bytes]:
         spoken_at = monotonic()
         is_first = True
-        while not self._is_ending:
+        while not (self._is_ending or is_server_stopping()):
             began = monotonic()
             try:
                 line = await self._run(self._read_line, is_first)

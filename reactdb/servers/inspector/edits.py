@@ -1,4 +1,4 @@
-"""Editor: what the page writes: inserts, replacements, patches and deletions of single documents, and their undo.
+"""InspectorEdits: what the page writes: inserts, replacements, patches and deletions of single documents, and their undo.
 
 Each is a commit of its own with the origin "inspector". An edit may name the version that the user saw (`expect_seq`); a newer
 one is a conflict, and nothing is written.
@@ -17,13 +17,13 @@ from reactdb.servers.inspector.parameters import bad, members
 from reactdb.session import session_of
 from reactdb.values.collation import primary_key_bytes
 
-__all__ = ["OPERATIONS", "ORIGIN", "Editor"]
+__all__ = ["OPERATIONS", "ORIGIN", "InspectorEdits"]
 
 ORIGIN: Final = "inspector"
 OPERATIONS: Final = ("insert", "replace", "update", "delete", "undo", "redo")
 
 
-class Editor:
+class InspectorEdits:
     """See the head of this file.
 
     Thread safety: any thread.

@@ -6,7 +6,7 @@ Rule of this file: figures only, each of which is read without a scan.
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Final
 
 import reactdb
 from reactdb.change import DELETE, INSERT
@@ -24,6 +24,9 @@ from reactdb.store.snapshot import Snapshot
 from reactdb.store.tools.figures import describe_retention
 
 __all__ = ["read_activity", "read_counts", "read_overview"]
+
+WAIT_S: Final = 0.4
+"""Seconds that other processes have for their answers."""
 
 
 def read_overview(db: Database, can_write: bool, at: int | None) -> dict[str, Any]:
@@ -79,7 +82,7 @@ def read_counts(snapshot: Snapshot) -> dict[str, int]:
 def tables_at(snapshot: Snapshot, at: int) -> tuple[dict[str, TableInfo], dict[str, int]]:
     """The tables that were there at an earlier seq, and how many documents each had: the present number without the later
     changes."""
-    later = count_changes(snapshot, at, snapshot.seq)
+    later = count_changes(snapshot, at, snapshot.seq, (INSERT, DELETE))
     tables: dict[str, TableInfo] = {}
     counts: dict[str, int] = {}
     for info in snapshot.catalogue.by_id.values():
@@ -129,13 +132,10 @@ def size_of(path: str) -> int:
 
 
 def read_activity(db: Database) -> dict[str, Any]:
-    """Feeds of every process, durable consumers, and the readers that hold history."""
-    stats = db.stats()
+    """Feeds of every process, durable consumers, and the readers that hold history: see `Database.activity`."""
+    session = session_of(db)
     return {
-        "processes": [{"pid": os.getpid(), "is_this": True, "feeds": db.subscriptions()}],
-        "consumers": db.consumers(),
-        "holds": stats["history"]["holds"],
-        "oldest_read_s": stats["oldest_read_s"],
-        "checkpoint": stats["checkpoint"],
-        "seq": stats["seq"],
+        **db.activity(wait_s=WAIT_S),
+        "oldest_read_s": session.engine.oldest_read_s(),
+        "checkpoint": session.engine.checkpoint_figures(),
     }

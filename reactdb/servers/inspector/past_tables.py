@@ -44,9 +44,15 @@ def find_table_at(snapshot: Snapshot, name: TableReference, seq: int) -> TableIn
 
 @dataclass(slots=True)
 class PastTable:
-    """One result at one moment."""
+    """One result at one moment.
+
+    Attributes:
+        later: A result of the same table at a later moment, or the same one, until its versions are taken over.
+        keys: None until they are read.
+    """
 
     versions: OldVersions
+    later: PastTable | None
     keys: list[bytes] | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -89,6 +95,11 @@ class PastTables:
             info = find_table_at(now, table, seq)
             kept = self._find((info.id, seq, *name), info, seq)
             with kept.lock:
+                later, kept.later = kept.later, None
+                if later is not None:
+                    # No two threads wait for each other: `later` was there before.
+                    with later.lock:
+                        kept.versions.begin_from(later.versions, now)
                 kept.versions.follow(now)
                 if kept.keys is None:
                     kept.keys = self._read_keys(kept.versions, now, query)
@@ -108,7 +119,13 @@ class PastTables:
         with self._lock:
             kept = self._kept.get(name)
             if kept is None:
-                kept = self._kept[name] = PastTable(OldVersions(info, seq))
+                others = [
+                    one
+                    for one in self._kept.values()
+                    if one.versions.table.id == info.id and one.versions.seq >= seq and one.keys is not None
+                ]
+                later = min(others, key=lambda one: one.versions.seq, default=None)
+                kept = self._kept[name] = PastTable(OldVersions(info, seq), later)
             self._kept.move_to_end(name)
             return kept
 

@@ -19,12 +19,12 @@ from reactdb.servers.http.request_parts import Asking, RequestRefused
 from reactdb.servers.http.responses import JSON, Answer
 from reactdb.servers.http.sessions import Authenticator
 from reactdb.servers.inspector import edits, log_pages, overview
-from reactdb.servers.inspector.change_stream import ChangeStreams
+from reactdb.servers.inspector.change_stream import OpenedStream
 from reactdb.servers.inspector.page_files import INDEX, page_file
 from reactdb.servers.inspector.parameters import flag, instant, number, primary_key, table_name, text
 from reactdb.servers.inspector.row_pages import MOST_ROWS, RowPages
 
-__all__ = ["READING", "ROUTES", "WRITES", "InspectorSpeaker", "Service"]
+__all__ = ["READING", "ROUTES", "WRITES", "InspectorService", "InspectorSpeaker"]
 
 READING: Final = frozenset({"GET", "HEAD"})
 HISTORY: Final = 50
@@ -32,7 +32,7 @@ HISTORY: Final = 50
 logger = logging.getLogger(__name__)
 
 
-class Service:
+class InspectorService:
     """What the routes work with.
 
     Attributes:
@@ -46,7 +46,7 @@ class Service:
         self.db = db
         self.can_write = can_write
         self.rows = RowPages(db)
-        self.editor = edits.Editor(db) if can_write else None
+        self.editor = edits.InspectorEdits(db) if can_write else None
 
     def close(self) -> None:
         self.rows.close()
@@ -60,14 +60,14 @@ def ok(value: Any) -> Answer:
 # Reading
 
 
-def read_overview(service: Service, asking: Asking) -> Answer:
+def read_overview(service: InspectorService, asking: Asking) -> Answer:
     shown = overview.read_overview(service.db, service.can_write, number(asking, "at", None))
     if service.editor is not None:
         shown["undo"] = service.editor.undo_state()
     return ok(shown)
 
 
-def read_rows(service: Service, asking: Asking) -> Answer:
+def read_rows(service: InspectorService, asking: Asking) -> Answer:
     page = service.rows.read(
         table_name(asking),
         at=number(asking, "at", None),
@@ -82,7 +82,7 @@ def read_rows(service: Service, asking: Asking) -> Answer:
     return Answer(200, page.encode(), JSON)
 
 
-def read_document(service: Service, asking: Asking) -> Answer:
+def read_document(service: InspectorService, asking: Asking) -> Answer:
     return ok(
         log_pages.read_document(
             service.db,
@@ -95,7 +95,7 @@ def read_document(service: Service, asking: Asking) -> Answer:
     )
 
 
-def read_log(service: Service, asking: Asking) -> Answer:
+def read_log(service: InspectorService, asking: Asking) -> Answer:
     return ok(
         log_pages.read_log(
             service.db,
@@ -108,15 +108,15 @@ def read_log(service: Service, asking: Asking) -> Answer:
     )
 
 
-def open_stream(service: Service, asking: Asking) -> ChangeStreams:
-    return ChangeStreams(service.db, number(asking, "after", None))
+def open_stream(service: InspectorService, asking: Asking) -> OpenedStream:
+    return OpenedStream(service.db, number(asking, "after", None))
 
 
-def read_activity(service: Service, asking: Asking) -> Answer:
+def read_activity(service: InspectorService, asking: Asking) -> Answer:
     return ok(overview.read_activity(service.db))
 
 
-def find_seq(service: Service, asking: Asking) -> Answer:
+def find_seq(service: InspectorService, asking: Asking) -> Answer:
     return ok({"seq": service.db.seq_at(instant(asking, "time"))})
 
 
@@ -124,7 +124,7 @@ def find_seq(service: Service, asking: Asking) -> Answer:
 # Writing
 
 
-def write(service: Service, asking: Asking) -> Answer:
+def write(service: InspectorService, asking: Asking) -> Answer:
     if service.editor is None:
         raise RequestRefused(403, "forbidden", READ_ONLY)
     return ok(service.editor.write(asking.parts[1], asking))
@@ -146,7 +146,7 @@ WRITES: Final[dict[str, Route]] = {name: Route(write, Bodies.WHOLE, writes=True)
 """What `POST api/...` does."""
 
 
-def send_file(service: Service, asking: Asking) -> Answer:
+def send_file(service: InspectorService, asking: Asking) -> Answer:
     found = page_file(asking.parts[0] if asking.parts else INDEX)
     if found is None:
         raise RequestRefused(404, "not_found", "There is no such file here.")
@@ -156,7 +156,7 @@ def send_file(service: Service, asking: Asking) -> Answer:
 class InspectorSpeaker:
     """Finds the function of a request, calls it, and makes an answer of an error: see `http.protocol.Speaker`."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: InspectorService) -> None:
         self._service = service
         # The gate has checked the user.
         self.authenticator = Authenticator(None)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from reactdb import desc, json
+from reactdb.budget import check
 from reactdb.clock import monotonic
 from reactdb.condition_text import parse_condition, parse_field
 from reactdb.database import Database
@@ -48,6 +49,10 @@ FRESH_S: Final = 10.0
 """How old the filtered or ordered result of a large table may be."""
 
 
+LOOK_S: Final = 0.1
+"""How soon a request that waits for a list notices its own end."""
+
+
 @dataclass(slots=True)
 class Followed:
     """A live list, once it is read."""
@@ -69,6 +74,8 @@ class RowPages:
         self._past = PastTables(self._session)
         self._lock = threading.Lock()
         self._followed: OrderedDict[tuple[Any, ...], Followed] = OrderedDict()
+        # The thread of the live lists, from the first of them on.
+        self._scheduler: Any = None
         # The moment as of which a large table is shown: (seq, when it was chosen).
         self._moments: dict[tuple[Any, ...], tuple[int, float]] = {}
 
@@ -77,9 +84,12 @@ class RowPages:
         with self._lock:
             followed = list(self._followed.values())
             self._followed.clear()
+            scheduler, self._scheduler = self._scheduler, None
         for one in followed:
             if one.documents is not None:
                 one.documents.close()
+        if scheduler is not None:
+            scheduler.dispose()
 
     def end_idle(self) -> None:
         """End the live lists that nobody has asked for lately."""
@@ -195,7 +205,9 @@ class RowPages:
             self._followed.move_to_end((table, *name))
         with followed.lock:
             if followed.documents is None or followed.documents.state not in ("live", "loading"):
-                followed.documents = self._selection(table, where, order, is_descending).live()
+                # Read and kept current in a thread of its own: a commit of the program waits for neither.
+                selection = self._selection(table, where, order, is_descending)
+                followed.documents = selection.live(wait=False, scheduler=self._find_scheduler())
             followed.used_at = monotonic()
             documents = followed.documents
         ended = []
@@ -205,9 +217,19 @@ class RowPages:
         for one in ended:
             if one.documents is not None:
                 one.documents.close()
+        wait_until_read(documents)
         if documents.error is not None:
             raise documents.error
         return documents
+
+    def _find_scheduler(self) -> Any:
+        with self._lock:
+            if self._scheduler is None:
+                # Imported here because most pages need none.
+                from reactivex.scheduler import EventLoopScheduler
+
+                self._scheduler = EventLoopScheduler()
+            return self._scheduler
 
     @staticmethod
     def _read_followed(
@@ -234,12 +256,32 @@ class RowPages:
         return seq
 
 
+def wait_until_read(documents: LiveList[Any]) -> None:
+    """Wait until the list has its result, or has failed.
+
+    Raises:
+        Stopped: The time of the request is over, or its client has gone. The list is read on.
+    """
+    if documents.state != "loading":
+        return
+    changed = threading.Event()
+    subscription = documents.subscribe(
+        on_state=lambda state: changed.set(), on_error=lambda error: changed.set()
+    )
+    try:
+        while documents.state == "loading":
+            check()
+            changed.wait(LOOK_S)
+    finally:
+        subscription()
+
+
 def find_place(documents: LiveList[Any], primary_key: str, key: bytes, near: int) -> int | None:
     """The place of a document, looked for from `near` outwards; None where it is not there."""
     listed: list[Any] = list(documents)
     wanted = key_value(key)
     near = min(near, len(listed))
-    places = [*range(near, min(len(listed), near + MOST_ROWS)), *range(len(listed))]
+    places: list[int] = [*range(near, min(len(listed), near + MOST_ROWS)), *range(len(listed))]
     for place in places:
         found = listed[place][primary_key]
         if found == wanted and key_bytes(found) == key:

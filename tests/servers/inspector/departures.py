@@ -60,13 +60,14 @@ def document_of(step: FlightStep) -> dict[str, Any]:
     fields = step.fields
     return {
         "id": flight_id(step),
-        "state": STATES[fields["state"]],
-        "from": fields["origin"],
+        "time": f"{fields['scheduled']:%H:%M}",
         "to": fields["dest"],
-        "scheduled": fields["scheduled"],
-        "gate": f"{'ABC'[fields['flight'] % 3]}{fields['flight'] % 28 + 1}",
+        "state": STATES[fields["state"]],
         "delay": 0,
+        "gate": f"{'ABC'[fields['flight'] % 3]}{fields['flight'] % 28 + 1}",
+        "from": fields["origin"],
         "miles": fields["distance_miles"],
+        "scheduled": fields["scheduled"],
         "aircraft": {"tail": fields.get("tailnum"), "airline": fields["carrier"]},
     }
 

@@ -34,9 +34,11 @@ class FiguresView {
       row: (index) => list.rows[index],
       text: (row, column) => row.cells[column.id] ?? "",
       type: (row, column) => (row.warn?.[column.id] ? "warn" : column.class ?? ""),
-      onOpen: (row) => this.app.panel.showFigures(title || this.root.querySelector("h1").textContent, row.cells, columns),
+      onOpen: (row) => { this.opened = { list, key: row.key }; this.showOpened(row); },
       rowClass: () => "",
     });
+    list.columns = columns;
+    list.title = title || this.root.querySelector("h1").textContent;
     list.grid.setColumns(columns);
     this.grids.push(list.grid);
     list.put = (rows) => {
@@ -44,11 +46,21 @@ class FiguresView {
       list.grid.setTotal(rows.length);
       list.grid.draw();
       list.empty.hidden = rows.length > 0;
+      const opened = this.opened?.list === list && rows.find((row) => row.key === this.opened.key);
+      if (opened) this.showOpened(opened);
       // As high as its rows, so that lists stand one below the other.
       list.block.style.setProperty("--rows", String(Math.max(2, rows.length)));
     };
     this.grids.at(-1).flashes = true;
     return list;
+  }
+
+  /** The row in the panel, kept up to date. */
+  showOpened(row) {
+    const { list } = this.opened;
+    list.grid.selected = row.key;
+    list.grid.soon();
+    this.app.panel.showFigures(list.title, row.title ?? row.cells[list.columns[0].id], list.columns, row.cells);
   }
 
   putTiles(tiles) {
@@ -87,7 +99,11 @@ class FiguresView {
   }
 
   take() {}
-  select() {}
+
+  select() {
+    this.opened = null;
+    for (const grid of this.grids) { grid.selected = null; grid.soon(); }
+  }
 
   close() {
     this.isClosed = true;
@@ -103,10 +119,10 @@ export class FeedsView extends FiguresView {
   constructor(app, host) {
     super(app, host, "Feeds");
     this.list = this.addList("", [
-      { id: "process", label: "Process", width: 140 },
-      { id: "purpose", label: "Purpose", width: 96 },
-      { id: "selection", label: "Selection", width: 290, class: "t-code" },
-      { id: "routing", label: "Routing", width: 200 },
+      { id: "process", label: "Process", width: 136 },
+      { id: "purpose", label: "Purpose", width: 86 },
+      { id: "selection", label: "Selection", width: 262, class: "t-code" },
+      { id: "routing", label: "Routing", width: 240 },
       { id: "state", label: "State", width: 66 },
       { id: "delivered", label: "Delivered", width: 90, align: "end", class: "t-count" },
       { id: "queued", label: "Queue", width: 68, align: "end", class: "t-count" },
@@ -128,6 +144,7 @@ export class FeedsView extends FiguresView {
       const name = `${process.program ? `${process.program} ` : ""}${pid}`;
       (process.feeds ?? []).forEach((feed, index) => rows.push({
         key: `${pid} ${feed.id ?? index}`,
+        title: text(feed.selection),
         warn: { lag: (feed.lag ?? 0) > 0, dropped: (feed.dropped ?? 0) > 0 },
         cells: {
           process: name, purpose: feed.purpose ?? "feed", selection: text(feed.selection), routing: text(feed.routing),
@@ -140,7 +157,7 @@ export class FeedsView extends FiguresView {
     this.list.put(rows);
     const processes = (answer.processes ?? []).length;
     const more = typeof answer.others === "string" && answer.others !== "asked" ? ` · ${answer.others}` : "";
-    setText(this.summary, `${plural(rows.length, "feed")} in ${plural(processes, "process", "processes")}${more}`);
+    setText(this.summary, `${plural(rows.length, "feed")} in ${plural(processes, "process", "processes")}${more}${this.app.at === null ? "" : " · as of now"}`);
   }
 }
 
@@ -184,7 +201,7 @@ export class ConsumersView extends FiguresView {
       key: `${hold.by} ${hold.from}`,
       cells: { by: text(hold.by), from: number(hold.from), changes: typeof hold.from === "number" ? plural(Math.max(0, head - hold.from), "change") : "" },
     })));
-    setText(this.summary, plural(consumers.length, "consumer"));
+    setText(this.summary, plural(consumers.length, "consumer") + (this.app.at === null ? "" : " · as of now"));
   }
 }
 

@@ -67,7 +67,7 @@ export class ChangeStream {
       }
       const isRefused = error instanceof ServerError && (error.status === 401 || error.status === 403);
       this.onState(isRefused ? "refused" : "lost", error);
-      const wait = Math.min(5000, 250 * 2 ** this.attempt);
+      const wait = Math.min(2000, 250 * 2 ** this.attempt);
       this.attempt += 1;
       await new Promise((resolve) => setTimeout(resolve, isRefused ? 5000 : wait));
     }

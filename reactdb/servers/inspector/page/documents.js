@@ -13,6 +13,7 @@ const MOST_ROWS = 500;
 const MOST_COLUMNS = 60;
 const RELOAD_MS = 250;
 const FRESH_MS = 1500;
+const BEHIND_MS = 4000;
 
 export class DocumentsView {
   constructor(app, host) {
@@ -74,6 +75,8 @@ export class DocumentsView {
   close() {
     this.isClosed = true;
     clearTimeout(this.typing);
+    clearTimeout(this.behindTimer);
+    clearTimeout(this.freshTimer);
     this.grid.close();
   }
 
@@ -94,6 +97,7 @@ export class DocumentsView {
     Object.assign(this, { table, where, order, desc });
     this.generation += 1;
     if (isOther) {
+      this.counted = 0;
       this.fields = [];
       this.rows = [];
       this.offset = this.total = 0;
@@ -177,8 +181,9 @@ export class DocumentsView {
     let shift = this.isFirst ? 0 : this.shiftOf(places);
     if (shift === null) shift = anchor && typeof answer.anchor === "number" ? answer.anchor - anchor.index : 0;
     // A change that came by the stream after this answer was made stays.
+    const shownSeq = answer.as_of ?? answer.seq;
     for (const [key, change] of this.recent) {
-      if (change.seq <= answer.seq) this.recent.delete(key);
+      if (change.seq <= shownSeq) this.recent.delete(key);
     }
     for (const row of answer.rows) {
       const later = this.recent.get(row.key);
@@ -191,8 +196,11 @@ export class DocumentsView {
     this.rows = answer.rows;
     this.offset = answer.offset;
     this.total = answer.total;
-    this.seq = answer.seq;
-    this.isEstimate = Boolean(answer.estimate);
+    this.seq = shownSeq;
+    // Of a very large table a condition or an order is computed each some seconds only.
+    this.isBehind = answer.as_of !== undefined && answer.as_of !== null && answer.as_of < answer.seq;
+    clearTimeout(this.behindTimer);
+    if (this.isBehind) this.behindTimer = setTimeout(() => this.reload(), BEHIND_MS);
     this.isFirst = false;
     this.isLoaded = true;
     this.learnFields();
@@ -257,7 +265,7 @@ export class DocumentsView {
     if (isFirst) {
       this.fields.push({ id: "\u0000sign", label: "", width: 26, isSign: true, isQuiet: true, title: "+ new, − deleted" });
       this.fields.push({ id: key, label: key, width: this.widthOf(key, sample.map((row) => row.key), "550"), isKey: true, isQuiet: true,
-        canSort: isKeyed });
+        canSort: isKeyed, title: `${key}: the key. A text is itself, and the number 1 is =1.` });
     }
     for (const name of added) {
       const values = sample.map((row) => row.doc?.[name]).filter((value) => value !== undefined);
@@ -315,10 +323,7 @@ export class DocumentsView {
     if (isTouched) this.grid.draw();
     if (mayMove) { this.isStale = true; if (!document.hidden) this.reload(); }
     this.counted += counts ? counts[0] + counts[1] + counts[2] : 0;
-    if (this.counted) {
-      announce(`${this.table}: ${plural(this.counted, "change")}`);
-      this.counted = 0;
-    }
+    if (this.counted) announce(`${this.table}: ${plural(this.counted, "change")} since it was opened`);
   }
 
   sweepFresh(now) {
@@ -370,9 +375,8 @@ export class DocumentsView {
 
   show() {
     const whole = this.app.countOf(this.table);
-    const shown = `${this.isEstimate ? "about " : ""}${count(this.total)}`;
-    setText(this.summary, this.where && whole !== undefined ? `${shown} of ${plural(whole, "document")}`
-      : `${shown} ${this.total === 1 ? "document" : "documents"}`);
+    const text = this.where && whole !== undefined ? `${count(this.total)} of ${plural(whole, "document")}` : plural(this.total, "document");
+    setText(this.summary, this.isBehind ? `${text}, some seconds ago` : text);
     const isEmpty = this.isLoaded && this.total === 0;
     this.empty.hidden = !isEmpty;
     if (isEmpty) {

@@ -111,7 +111,11 @@ export class Grid {
     if (this.active.index >= total) this.active.index = Math.max(0, total - 1);
   }
 
-  toTop() { this.setTop(0); this.active = { index: 0, column: this.active.column, key: null }; }
+  toTop() {
+    this.setTop(0);
+    // The focus stays in the titles, where the order was chosen.
+    this.active = { index: Math.min(0, this.active.index), column: this.active.column, key: null };
+  }
 
   // ---- columns -----------------------------------------------------------------------------------------------------
 
@@ -193,7 +197,7 @@ export class Grid {
     if (hadFocus) {
       const at = wanted.get(this.active.key);
       if (at !== undefined) this.active.index = at;
-      else this.want(wanted, this.active.index);
+      else if (this.active.index < first || this.active.index >= last) this.want(wanted, this.active.index);
     }
     for (const [key, element] of this.drawn) {
       if (wanted.has(key)) continue;

@@ -198,10 +198,10 @@ export class LogView {
     announce(`Log: up to change ${count(rows[0].seq)}`);
     if (this.isLoading) return;
     if (this.isFollowing) {
-      for (const row of rows) row.freshUntil = now + 900;
+      for (const row of rows) row.freshUntil = now + 450;
       this.flush();
       clearTimeout(this.freshTimer);
-      this.freshTimer = setTimeout(() => this.grid.soon(), 950);
+      this.freshTimer = setTimeout(() => this.grid.soon(), 500);
     } else this.show();
   }
 
@@ -247,6 +247,7 @@ export class LogView {
       else this.flush();
     }
     if (this.grid.firstIndex + this.grid.visibleRows * 2 > this.changes.length && !this.isAtEnd && this.changes.length) this.loadOlder();
+    this.show();
   }
 
   show() {

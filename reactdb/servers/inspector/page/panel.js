@@ -20,7 +20,7 @@ export class DocumentPanel {
   get isEditing() { return Boolean(this.editor); }
 
   open(table, key, seq = null) {
-    if (this.isEditing && !(this.table === table && this.key === key) && this.editor.isChanged) {
+    if (this.isEditing && !(this.table === table && this.documentKey === key) && this.editor.isChanged) {
       toast("Save or cancel the edit first.", true);
       this.editor.text.focus();
       return;
@@ -29,7 +29,7 @@ export class DocumentPanel {
     Object.assign(this, { table, documentKey: key, openStep: seq });
     if (isOther) {
       this.editor = null;
-      this.answer = null;
+      this.answer = this.figures = null;
       this.build();
     }
     this.root.hidden = false;
@@ -37,26 +37,29 @@ export class DocumentPanel {
     this.load();
   }
 
-  /** A row of figures as a vertical list. */
-  showFigures(crumb, cells, columns) {
+  /** Figures as a vertical list. They may be shown again and again: the same elements get the new values. */
+  showFigures(crumb, title, columns, cells) {
     if (this.isEditing && this.editor.isChanged) return;
-    Object.assign(this, { table: crumb, documentKey: null, openStep: null, answer: null, editor: null });
-    this.build();
-    this.actions.replaceChildren();
-    setText(this.title, String(cells[columns[0].id] ?? ""));
-    this.root.querySelector(".section-title").hidden = true;
-    for (const column of columns) {
-      this.fields.append(make("dt", { text: column.label }), make("dd", { class: column.class === "t-code" ? "t-code" : "", text: String(cells[column.id] ?? "") || "–" }));
+    if (!this.isOpen || this.documentKey !== null || this.figures !== columns || this.title.textContent !== String(title)) {
+      Object.assign(this, { table: crumb, documentKey: null, openStep: null, answer: null, editor: null, figures: columns });
+      this.build();
+      this.actions.replaceChildren();
+      setText(this.title, String(title));
+      this.root.querySelector(".section-title").hidden = true;
+      for (const column of columns) {
+        this.fields.append(make("dt", { text: column.label }), make("dd", { class: column.class === "t-code" ? "t-code" : "" }));
+      }
+      this.root.hidden = false;
+      document.body.classList.add("with-panel");
     }
-    this.root.hidden = false;
-    document.body.classList.add("with-panel");
+    this.fields.querySelectorAll("dd").forEach((value, i) => setText(value, String(cells[columns[i].id] ?? "") || "–"));
   }
 
   close() {
     if (!this.isOpen) return;
     this.editor = null;
     this.root.hidden = true;
-    this.answer = null;
+    this.answer = this.figures = null;
     document.body.classList.remove("with-panel");
     this.root.replaceChildren();
   }
@@ -73,7 +76,11 @@ export class DocumentPanel {
     this.note = make("p", { class: "note", hidden: true });
     this.fields = make("dl", { class: "fields" });
     this.shownFields = new Map();
+    // All steps that were ever read, by seq: those after the moment shown too, so that one can step on.
+    this.known = new Map();
+    this.knowsNow = false;
     this.steps = make("ol", { class: "steps" });
+    this.more = null;
     this.stepCount = make("span", { class: "summary" });
     this.earlier = make("button", { class: "quiet", text: "◂ Earlier step", title: "As of the step before (Shift+,)", on: { click: () => this.step(-1) } });
     this.later = make("button", { class: "quiet", text: "Later step ▸", title: "As of the step after (Shift+.)", on: { click: () => this.step(1) } });
@@ -98,6 +105,7 @@ export class DocumentPanel {
         const at = this.app.at;
         try {
           const answer = await ask("api/document", { table, key: documentKey, at });
+          if (at !== null && !this.knowsNow) await this.readLaterSteps(table, documentKey);
           if (table === this.table && documentKey === this.documentKey && this.isOpen) {
             if (at !== this.app.at) this.again = true;
             else this.put(answer);
@@ -109,6 +117,15 @@ export class DocumentPanel {
     } finally {
       this.isLoading = false;
     }
+  }
+
+  async readLaterSteps(table, key) {
+    const { known } = this;
+    try {
+      const answer = await ask("api/document", { table, key });
+      for (const step of answer.history ?? []) known.set(step.seq, step);
+    } catch { /* the table may be gone now */ }
+    if (known === this.known) this.knowsNow = true;
   }
 
   say(text) {
@@ -169,17 +186,20 @@ export class DocumentPanel {
   }
 
   putSteps(answer) {
-    const steps = answer.history ?? [];
+    for (const step of answer.history ?? []) this.known.set(step.seq, step);
+    if (this.app.at === null) this.knowsNow = true;
+    const steps = this.allSteps();
     setText(this.stepCount, `${count(steps.length)}${answer.more ? "+" : ""} ${steps.length === 1 ? "step" : "steps"}`);
     const kept = new Map([...this.steps.children].map((item) => [item.dataset.seq, item]));
     const hadFocus = this.steps.contains(document.activeElement) ? document.activeElement.closest("li")?.dataset.seq : null;
     const items = steps.map((step) => kept.get(String(step.seq)) ?? this.stepItem(step));
     // Items that stay are not moved: the focus stays in them.
-    for (const item of [...this.steps.children]) if (!items.includes(item)) item.remove();
+    for (const item of [...this.steps.children]) if (item !== this.more && !items.includes(item)) item.remove();
     items.forEach((item, index) => { if (this.steps.children[index] !== item) this.steps.insertBefore(item, this.steps.children[index] ?? null); });
     if (hadFocus && !this.steps.contains(document.activeElement)) this.title.focus({ preventScroll: true });
     for (const item of items) {
       item.classList.toggle("current", this.app.at !== null && Number(item.dataset.seq) === this.currentStep()?.seq);
+      item.classList.toggle("later", this.app.at !== null && Number(item.dataset.seq) > this.app.at);
       if (this.openStep !== null && Number(item.dataset.seq) === this.openStep) {
         item.querySelector("details").open = true;
         item.scrollIntoView({ block: "nearest" });
@@ -189,9 +209,12 @@ export class DocumentPanel {
     if (answer.more && !this.more) {
       this.more = make("li", { class: "note", text: "Older steps are in the log." });
       this.steps.append(this.more);
-    } else if (this.more) { this.more.remove(); this.more = null; if (answer.more) this.putSteps(answer); }
+    } else if (this.more && !answer.more) {
+      this.more.remove();
+      this.more = null;
+    }
     const place = steps.indexOf(this.currentStep());
-    this.earlier.disabled = !(place + 1 < steps.length);
+    this.earlier.disabled = place < 0 || place + 1 >= steps.length;
     this.later.disabled = this.app.at === null;
   }
 
@@ -199,8 +222,8 @@ export class DocumentPanel {
     const line = make("summary", {},
       make("span", { class: `kind k-${step.kind}`, text: kindSign(step.kind), title: step.kind }),
       make("time", { datetime: step.time, text: moment(step.time), title: `${step.time}, ${ago(step.time)}` }),
-      make("span", { class: "step-line" }, ...changeLine(step, 3)),
-      step.origin ? make("span", { class: "origin", text: step.origin }) : null);
+      step.origin ? make("span", { class: "origin", text: step.origin }) : make("span"),
+      make("span", { class: "step-line" }, ...changeLine(step, 4)));
     const details = make("details", {}, line);
     details.addEventListener("toggle", () => {
       if (!details.open || details.children.length > 1) return;
@@ -213,19 +236,20 @@ export class DocumentPanel {
     return make("li", { data: { seq: String(step.seq) } }, details);
   }
 
+  /** The steps that are known, the newest first. */
+  allSteps() { return [...this.known.values()].sort((a, b) => b.seq - a.seq); }
+
   /** The step that made what is shown. */
-  currentStep() {
-    const steps = this.answer?.history ?? [];
-    return steps.find((step) => this.app.at === null || step.seq <= this.app.at);
-  }
+  currentStep() { return this.allSteps().find((step) => this.app.at === null || step.seq <= this.app.at); }
 
   /** Goes to the step before or after, of this document. */
   step(direction) {
-    const steps = this.answer?.history ?? [];
-    const place = steps.indexOf(this.currentStep());
-    if (place < 0 && direction < 0) return;
+    const steps = this.allSteps();
+    const current = this.currentStep();
+    // Before its first step the document was not there.
+    const place = current ? steps.indexOf(current) : steps.length;
     const target = steps[place - direction];
-    if (target) this.app.setAt(target.seq === steps[0].seq && direction > 0 ? null : target.seq);
+    if (target) this.app.setAt(target.seq);
     else if (direction > 0) this.app.setAt(null);
   }
 
@@ -260,7 +284,7 @@ export class DocumentPanel {
     if (this.app.at !== null) { toast("Go back to now to insert a document.", true); return; }
     if (this.isEditing && this.editor.isChanged) { this.editor.text.focus(); return; }
     this.app.forgetSelection();
-    Object.assign(this, { table, documentKey: null, openStep: null, answer: null, editor: null });
+    Object.assign(this, { table, documentKey: null, openStep: null, answer: null, editor: null, figures: null });
     this.build();
     this.title.textContent = "New document";
     this.actions.replaceChildren();
