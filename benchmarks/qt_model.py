@@ -90,7 +90,9 @@ def write(db: reactdb.Database, rows: int, seconds: float, done: threading.Event
         if wait_s > 0:
             time.sleep(wait_s)
         if number % 10 == 9:
-            readings.insert({"id": rows + number, "value": chosen.randrange(rows), "name": "new", "unit": "°C"})
+            readings.insert(
+                {"id": rows + number, "value": chosen.randrange(rows), "name": "new", "unit": "°C"}
+            )
         else:
             readings.get(chosen.randrange(rows)).update({"value": chosen.randrange(rows)})
     print(f"    {int(RATE * seconds) / (time.perf_counter() - begin):,.0f} commits a second")

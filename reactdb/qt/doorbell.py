@@ -24,7 +24,7 @@ class Doorbell(QtCore.QObject):
     def __init__(self, answer: Callable[[], object], parent: QtCore.QObject) -> None:
         """`answer`: a method, called in the thread of the parent. The bell does not keep its object."""
         super().__init__(parent)
-        self._answer = WeakMethod(answer)  # type: ignore[arg-type]
+        self._answer = WeakMethod(answer)
         self._lock = threading.Lock()
         self._is_ringing = False
         self._is_closed = False

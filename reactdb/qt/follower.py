@@ -225,7 +225,9 @@ class RowFollower:
             return
         self._primary_key = primary_key_of(followed.live)
         # The steps must reach the window, whatever has been chosen meanwhile: the next ones begin where these end.
-        self._post(StepBatch(steps_of(edits, self._rows, self._primary_key), self._primary_key, perf_counter()))
+        self._post(
+            StepBatch(steps_of(edits, self._rows, self._primary_key), self._primary_key, perf_counter())
+        )
 
     def _show(self, followed: Followed) -> None:
         """The whole result, once it has been read."""

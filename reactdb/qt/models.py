@@ -28,7 +28,6 @@ from reactdb.qt.row_steps import (
     RowsInserted,
     RowsRemoved,
     RowStep,
-    ranges_of,
 )
 from reactdb.values.collation import key_bytes
 
@@ -121,7 +120,9 @@ class RowModel(_Model):
             names = [names]
         for name in names:
             if name not in fields:
-                raise InvalidOption(f"{option} has {format_value(name)}, which is no field that the model shows")
+                raise InvalidOption(
+                    f"{option} has {format_value(name)}, which is no field that the model shows"
+                )
         return frozenset(names)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -298,8 +299,8 @@ class RowModel(_Model):
             rows[step.row : step.row] = step.documents
             self.endInsertRows()
         elif isinstance(step, RowsRemoved):
-            self.beginRemoveRows(NOWHERE, step.row, step.row + step.count - 1)
-            del rows[step.row : step.row + step.count]
+            self.beginRemoveRows(NOWHERE, step.row, step.row + step.number - 1)
+            del rows[step.row : step.row + step.number]
             self.endRemoveRows()
         elif isinstance(step, RowMoved):
             old_row, new_row = step
@@ -312,7 +313,7 @@ class RowModel(_Model):
             self._rearrange(step)
 
     def _rearrange(self, step: Rearrangement) -> None:
-        leaving, places, gone = step.leaving, step.places, []
+        leaving, gone = step.leaving, list[int]()
         if leaving and len(leaving) < len(self._rows):
             # Where the current row leaves, Qt makes a neighbour the current one. So such rows leave from their own place.
             gone = self._remove_with_current(leaving)
@@ -321,11 +322,11 @@ class RowModel(_Model):
             self.beginInsertRows(NOWHERE, first, first + len(step.arriving) - 1)
             self._rows += step.arriving
             self.endInsertRows()
-        is_gone = set(gone)
-        rest = [row for row in leaving if row not in is_gone]
-        if any(place is not None and place != row for row, place in enumerate(places)) or (
-            rest and rest[0] < len(step.documents)
-        ):
+        rest = leaving
+        if gone:
+            is_gone = set(gone)
+            rest = [row for row in leaving if row not in is_gone]
+        if step.is_permuted:
             self._permute(step, gone, rest)
         if rest:
             first = len(step.documents)
@@ -339,15 +340,20 @@ class RowModel(_Model):
 
     def _remove_with_current(self, leaving: list[int]) -> list[int]:
         """Remove the ranges of leaving rows in which Qt keeps an index. Returns the rows, as numbered before; ascending."""
-        kept = sorted({index.row() for index in self.persistentIndexList()})
         gone: list[int] = []
-        for first, last in reversed(ranges_of(leaving)):
-            at = bisect_left(kept, first)
-            if at < len(kept) and kept[at] <= last:
-                self.beginRemoveRows(NOWHERE, first, last)
-                del self._rows[first : last + 1]
-                self.endRemoveRows()
-                gone[:0] = range(first, last + 1)
+        for row in sorted({index.row() for index in self.persistentIndexList()}, reverse=True):
+            at = bisect_left(leaving, row)
+            if at == len(leaving) or leaving[at] != row or (gone and gone[0] <= row):
+                continue
+            first = last = at
+            while first > 0 and leaving[first - 1] == leaving[first] - 1:
+                first -= 1
+            while last + 1 < len(leaving) and leaving[last + 1] == leaving[last] + 1:
+                last += 1
+            self.beginRemoveRows(NOWHERE, leaving[first], leaving[last])
+            del self._rows[leaving[first] : leaving[last] + 1]
+            self.endRemoveRows()
+            gone[:0] = leaving[first : last + 1]
         return gone
 
     def _permute(self, step: Rearrangement, gone: list[int], rest: list[int]) -> None:
@@ -356,7 +362,7 @@ class RowModel(_Model):
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
         places, documents = step.places, step.documents
-        leaving_rows = [self._rows[row - bisect_left(gone, row)] for row in rest] if rest else []
+        leaving_rows = [self._rows[row - bisect_left(gone, row)] for row in rest]
         after = []
         for index in before:
             # The number of the row before others were removed.
@@ -458,7 +464,7 @@ class RowModel(_Model):
         self.failed.emit(sentence)
 
     def flags(self, index: Any) -> Any:
-        """The usual ones; for a cell that may be edited also ItemIsEditable, and ItemIsUserCheckable for one that may be ticked."""
+        """The usual ones; ItemIsEditable for a cell that may be edited, ItemIsUserCheckable for one that may be ticked."""
         flags = super().flags(index)
         if not index.isValid():
             return flags

@@ -36,10 +36,10 @@ class RowsInserted(NamedTuple):
 
 
 class RowsRemoved(NamedTuple):
-    """So many rows go, from `row` on."""
+    """A number of rows go, from `row` on."""
 
     row: int
-    count: int
+    number: int
 
 
 class RowMoved(NamedTuple):
@@ -64,6 +64,7 @@ class Rearrangement(NamedTuple):
         arriving: The documents that come in.
         leaving: The rows that go, in the list before; ascending.
         places: For each row of the list before, and then for each of `arriving`: its row afterwards. None: a row that goes.
+        is_permuted: Whether rows change places, once the new ones are at the end and before the others go.
         changed: Ranges (first, last) of rows, afterwards, with another version.
     """
 
@@ -71,6 +72,7 @@ class Rearrangement(NamedTuple):
     arriving: list[Any]
     leaving: list[int]
     places: list[int | None]
+    is_permuted: bool
     changed: list[tuple[int, int]]
 
 
@@ -122,7 +124,9 @@ def _is_same_element(event: Event, primary_key: str) -> bool:
     (old, new), key = (identify([value], primary_key) for value in (old_val, new_val)), primary_key
     if old == new:
         return True
-    return event["old_offset"] == event["new_offset"] and not (_has_key(old_val, key) and _has_key(new_val, key))
+    return event["old_offset"] == event["new_offset"] and not (
+        _has_key(old_val, key) and _has_key(new_val, key)
+    )
 
 
 def _has_key(value: Any, primary_key: str) -> bool:
@@ -132,7 +136,7 @@ def _has_key(value: Any, primary_key: str) -> bool:
 def _add_removal(steps: list[RowStep], row: int) -> None:
     last = steps[-1] if steps else None
     if isinstance(last, RowsRemoved) and last.row - 1 <= row <= last.row:
-        steps[-1] = RowsRemoved(row, last.count + 1)
+        steps[-1] = RowsRemoved(row, last.number + 1)
     else:
         steps.append(RowsRemoved(row, 1))
 
@@ -189,7 +193,11 @@ def _rearrange(count: int, new: list[Any], old_rows: list[int], is_altered: list
     changed = ranges_of([row for row, is_one in enumerate(is_altered) if is_one])
     if len(changed) > MOST_RANGES:
         changed = [(changed[0][0], changed[-1][1])]
-    return Rearrangement(new, arriving, leaving, places + arriving_places, changed)
+    places += arriving_places
+    is_permuted = any(place != row for row, place in enumerate(places) if place is not None) or (
+        bool(leaving) and leaving[0] < len(new)
+    )
+    return Rearrangement(new, arriving, leaving, places, is_permuted, changed)
 
 
 def ranges_of(rows: Sequence[int]) -> list[tuple[int, int]]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -99,7 +98,7 @@ class StackSteps:
         self._skips = skips
         self._threads = Threads("reactdb: undo in Qt", 1)
         self._failures: deque[tuple[str, str]] = deque()
-        self._end = lambda: None
+        self._end: Callable[[], None] | None = None
         self.state = NOTHING
         self.is_busy = False
         self.is_closed = False
@@ -141,15 +140,19 @@ class StackSteps:
         self._threads.stop()
 
     def _finish(self) -> None:
-        self._end()
+        if self._end is not None:
+            self._end()
 
     def _look(self, _: object) -> None:
+        self._read_state()
+        self._bell.ring()
+
+    def _read_state(self) -> None:
         try:
             self.state = self._stack.state()
         except ReactDBError:
             # The database was closed.
             self.state = NOTHING
-        self._bell.ring()
 
     def _move(self, direction: str, done: threading.Event) -> None:
         try:
@@ -161,8 +164,7 @@ class StackSteps:
         except Exception as error:
             logger.exception("a step of an undo stack failed")
             self._failures.append((direction, str(error)))
-        with suppress(ReactDBError):
-            self.state = self._stack.state()
+        self._read_state()
         self.is_busy = False
         done.set()
         self._bell.ring()
