@@ -621,6 +621,10 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
         """What a live result follows this selection by."""
         return self._session
 
+    def _point(self, key: Any) -> PointSelection[Any]:
+        """The document with this key, in the table of this selection."""
+        return PointSelection(self._session, self._query.table, key, key_of(key))
+
     @overload
     def live(  # type: ignore[overload-overlap]
         self: Selection[Document, list[Document]],
@@ -1153,6 +1157,11 @@ explain_wrong_calls(FeedSource, Selection, PointSelection, Table)
 def query_of(selection: Selection[Any, Any]) -> Query:
     """A selection's query, as a value: for code above selections, such as durable consumers."""
     return selection._query
+
+
+def point_of(selection: Selection[Any, Any], key: Any) -> PointSelection[Any]:
+    """The document with this key in a selection's table: for code above selections, such as a cell that a user edits."""
+    return selection._point(key)
 
 
 def check_before(

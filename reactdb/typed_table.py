@@ -378,6 +378,11 @@ class Typed(Selection):
     def _watcher(self) -> Watcher:
         return TypedWatcher(self._session, self._reader)
 
+    def _point(self, key: Any) -> PointSelection:
+        point = TypedPoint(self._session, self._query.table, key, key_of(key))
+        point._reader = self._reader
+        return point
+
     def update(
         self,
         patch: Any,
@@ -492,9 +497,7 @@ class TypedTable(Typed, Table):
         return f"<Table {self.name!r} of {self._reader.type.name}>"
 
     def get(self, key: Any) -> PointSelection:
-        point = TypedPoint(self._session, self._query.table, key, key_of(key))
-        point._reader = self._reader
-        return point
+        return self._point(key)
 
     def insert(
         self,

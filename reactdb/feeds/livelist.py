@@ -276,9 +276,9 @@ class LiveList(Live, Sequence[Document]):
                 self._documents = documents
             return
         old = self._documents
-        edits = compute_difference(
-            old, documents, identify(old, old_key), identify(documents, self._primary_key), origin
-        )
+        # The first answer is a list of arrivals, whatever their keys.
+        identities = identify(documents, self._primary_key) if old else range(len(documents))
+        edits = compute_difference(old, documents, identify(old, old_key), identities, origin)
         if edits:
             self._tell(Edits(edits), documents)
 
@@ -399,6 +399,11 @@ class LiveList(Live, Sequence[Document]):
         facts = [self.state, f"{words} {'document' if count == 1 else 'documents'}"]
         note = "" if self.error is None else str(self.error)
         return preview_of_documents("LiveList", "", documents, self._primary_key, facts, note)
+
+
+def primary_key_of(live: LiveList[Any]) -> str:
+    """The name of the field that identifies the documents of a live list, as it is now."""
+    return live._primary_key
 
 
 def _primary_key_of(table: Any) -> str:
