@@ -91,6 +91,8 @@ PAGES: Final[dict[str, tuple[str, ...]]] = {
     "Table": ("databases.md",),
     "Selection": ("selections.md",),
     "Feed": ("feeds.md",),
+    "Change": ("databases.md",),
+    "LiveValue": ("live.md",),
 }
 
 

@@ -404,13 +404,21 @@ def test_every_extra_that_is_named_anywhere_exists():
 
 def test_the_page_of_installation_has_every_extra():
     page = (DOCS / "how-to" / "install.md").read_text(encoding="utf-8")
-    listed = {extra for cell in re.findall(r"^\| (`.+?`) \|", page, re.MULTILINE) for extra in re.findall(r"`([\w-]+)`", cell)}
+    listed = {
+        extra
+        for cell in re.findall(r"^\| (`.+?`) \|", page, re.MULTILINE)
+        for extra in re.findall(r"`([\w-]+)`", cell)
+    }
 
     assert EXTRAS == listed
 
 
 def test_no_page_installs_from_an_index_that_does_not_have_reactdb():
     """Only an installed reactdb, or a checkout, knows its extras."""
-    found = [page_name(page) for page in PAGES if re.search(r"pip install (-U )?reactdb\b(?!`? does not)", page.read_text("utf-8"))]
+    found = [
+        page_name(page)
+        for page in PAGES
+        if re.search(r"pip install (-U )?reactdb\b(?!`? does not)", page.read_text("utf-8"))
+    ]
 
     assert [] == found
