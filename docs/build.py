@@ -99,7 +99,9 @@ def page_of(source: Path) -> str:
             path for path in folder.rglob("*") if path.suffix in LANGUAGES and path.name != "README.md"
         )
         readme = folder / "README.md"
-        text = readme.read_text("utf-8") if readme.exists() else f"# {folder.name}\n"
+        text = readme.read_text("utf-8") if readme.exists() else ""
+        if not text.startswith("# "):
+            text = f"# {folder.name}\n\n{text}"
         return "\n".join([text, *(listing_of(file, folder) for file in files)])
     if source.suffix != ".md":
         return f"# {source.name}\n\n{listing_of(source, source.parent)}"
