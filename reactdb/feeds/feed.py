@@ -66,10 +66,7 @@ ASYNC_ADVICE = "write `async for change in feed`, or a plain function that start
 
 
 class Feed(Stays, Observable[Event]):
-    """The changes of a result, as an Observable that can also be iterated and awaited.
-
-    See the head of this file, and `Selection.changes` for its options and events.
-    """
+    """See the head of this file, and `Selection.changes` for its options and events."""
 
     # See `mark_awaited`.
     _is_awaited = False
