@@ -38,6 +38,11 @@ LINK: Final = re.compile(r"(!?\[[^\]\n]*(?:\n[^\]\n]*)?\])\(([^)\s]+)\)")
 LANGUAGES: Final = {".py": "python", ".js": "javascript", ".html": "html", ".md": "markdown", ".toml": "toml"}
 
 
+STYLE: Final = """/* A name in the first column of a table stays in one line; a wide table scrolls by itself. */
+.md-typeset td:first-child code { white-space: nowrap; word-break: keep-all; }
+"""
+
+
 def version() -> str:
     found = re.search(
         r'^__version__ = "(.+)"', (ROOT / "reactdb/__init__.py").read_text("utf-8"), re.MULTILINE
@@ -63,7 +68,9 @@ def copy_pages(to: Path) -> None:
             text = page_of(source)
             linked = {path for path in linked_files(text, source) if DOCS not in path.parents}
             waiting |= linked - done
-            target.write_text(with_links_of_the_site(text, source), encoding="utf-8")
+            # The changelog has every word, and is rarely the page that a reader searches.
+            front = "---\nsearch:\n  exclude: true\n---\n\n" if source == ROOT / "CHANGELOG.md" else ""
+            target.write_text(front + with_links_of_the_site(text, source), encoding="utf-8")
         elif target.suffix == ".md":
             target.write_text(page_of(source), encoding="utf-8")
         else:
@@ -92,7 +99,9 @@ def page_of(source: Path) -> str:
             path for path in folder.rglob("*") if path.suffix in LANGUAGES and path.name != "README.md"
         )
         readme = folder / "README.md"
-        text = readme.read_text("utf-8") if readme.exists() else f"# {folder.name}\n"
+        text = readme.read_text("utf-8") if readme.exists() else ""
+        if not text.startswith("# "):
+            text = f"# {folder.name}\n\n{text}"
         return "\n".join([text, *(listing_of(file, folder) for file in files)])
     if source.suffix != ".md":
         return f"# {source.name}\n\n{listing_of(source, source.parent)}"
@@ -184,6 +193,7 @@ def settings(pages: Path, site: Path) -> dict[str, Any]:
             "docs_dir": pages.name,
             "site_dir": str(site),
             "nav": navigation(),
+            "extra_css": ["site.css"],
             "theme": {
                 "language": "en",
                 # The reader's own fonts: others would be fetched.
@@ -320,6 +330,7 @@ def build(site: Path) -> list[str]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         copy_pages(folder / "pages")
+        (folder / "pages" / "site.css").write_text(STYLE, encoding="utf-8")
         (folder / "zensical.toml").write_text(
             toml(settings(folder / "pages", folder / "site")), encoding="utf-8"
         )

@@ -74,6 +74,7 @@ def names_of_the_package() -> Iterator[Name]:
 
 
 OBJECTS: Final = {
+    "Feed": "The changes of a result, as an Observable that can also be iterated and awaited.",
     "row": 'The present document in an expression: `row["score"] > 10`.',
     "r": "Functions for expressions, with ReQL's names: `r.now()`, `r.branch(...)`, `r.count()`.",
     "minval": "A bound below all values.",
@@ -91,6 +92,8 @@ PAGES: Final[dict[str, tuple[str, ...]]] = {
     "Table": ("databases.md",),
     "Selection": ("selections.md",),
     "Feed": ("feeds.md",),
+    "Change": ("databases.md",),
+    "LiveValue": ("live.md",),
 }
 
 

@@ -20,10 +20,8 @@ class Orders:
 
     def __init__(self, db: reactdb.Database) -> None:
         self._db = db
-        if "orders" not in db:
-            db.table_create("orders")
-            db.table_create("payments")
-        self._orders, self._payments = db["orders"], db["payments"]
+        self._orders = db.table_create("orders", exist_ok=True)
+        self._payments = db.table_create("payments", exist_ok=True)
 
     def place(self, number: int, euros: int) -> None:
         self._orders.insert({"id": number, "euros": euros, "state": "open", "placed_at": r.now()})

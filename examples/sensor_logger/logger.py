@@ -23,8 +23,7 @@ def open_file(path: str) -> reactdb.Database:
     Soft durability: a reading survives the death of this program, and is not flushed to the disk one by one.
     """
     db = reactdb.connect(path, durability="soft", retention=timedelta(days=1))
-    if "readings" not in db:
-        db.table_create("readings", expire_after=timedelta(days=7), field="at")
+    db.table_create("readings", expire_after=timedelta(days=7), field="at", exist_ok=True)
     return db
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-import runpy
 import subprocess
 import sys
 import tomllib
@@ -180,9 +179,8 @@ def test_the_tests_of_the_examples_pass(tmp_path):
 def test_an_example_has_a_readme_with_the_way_to_run_it(folder):
     readme = (folder / "README.md").read_text(encoding="utf-8")
 
-    assert readme.startswith("# ")
     assert f"examples/{folder.name}" in readme
-    assert len(readme.splitlines()) <= 20
+    assert 3 <= len(readme.splitlines()) <= 20
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.parent.name)
@@ -214,24 +212,25 @@ def needed_packages(program: Path) -> set[str]:
 NEEDY = [program for program in PROGRAMS if needed_packages(program)]
 
 
+WITHOUT = """
+import runpy, sys
+program, *packages = sys.argv[1:]
+sys.modules.update(dict.fromkeys(packages))
+sys.path.insert(0, program.rpartition("/")[0])
+sys.argv = [program]
+runpy.run_path(program, run_name="__main__")
+"""
+
+
 @pytest.mark.parametrize("program", NEEDY, ids=lambda path: path.parent.name)
-def test_without_its_extra_a_program_says_what_to_install(program, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(program.parent))
-    for package in needed_packages(program):
-        for loaded in [name for name in sys.modules if name.startswith(f"{package}.")]:
-            monkeypatch.delitem(sys.modules, loaded)
-        monkeypatch.setitem(sys.modules, package, None)
+def test_without_its_extra_a_program_says_what_to_install(program, tmp_path):
+    done = run("-c", WITHOUT, program.as_posix(), *needed_packages(program), folder=tmp_path)
 
-    with pytest.raises(SystemExit) as left:
-        runpy.run_path(str(program), run_name="__main__")
-
+    assert (1, "", 1) == (done.returncode, done.stdout, len(done.stderr.splitlines())), done.stderr
+    (installed,) = re.findall(r"pip install .*?'reactdb\[([\w,-]+)\]'", done.stderr)
+    (checkout,) = re.findall(r"pip install .*?-e [\"']\.\[([\w,-]+)\][\"']", done.stderr)
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
         "optional-dependencies"
     ]
-    sentence = str(left.value)
-    assert "\n" not in sentence
-    (installed,) = re.findall(r"pip install 'reactdb\[([\w,-]+)\]'", sentence)
-    (checkout,) = re.findall(r"python -m pip install -e [\"']\.\[([\w,-]+)\][\"']", sentence)
     assert installed == checkout
     assert set() == set(installed.split(",")) - set(extras)

@@ -228,16 +228,25 @@ def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
     run_page(page, tmp_path)
 
 
-def test_the_first_example_ends_with_what_its_comment_says(capsys):
+def test_the_first_example_prints_what_the_next_block_says(capsys):
     page = ROOT / "README.md"
-    block = next(block for block in blocks_of(page) if block.language == "python")
+    blocks = list(blocks_of(page))
+    place = next(number for number, block in enumerate(blocks) if block.language == "python")
     namespace: dict[str, Any] = {}
-    run_code(block, page, namespace)
+    run_code(blocks[place], page, namespace)
     namespace["db"].close()
 
-    comment = block.text.splitlines()[-1].partition("# ")[2]
-    assert str({"id": 1, "player": "Bob", "score": 12}) == capsys.readouterr().out.splitlines()[-1]
-    assert comment.startswith(str({"id": 1, "player": "Bob", "score": 12}))
+    assert ("text", capsys.readouterr().out) == (blocks[place + 1].language, blocks[place + 1].text)
+
+
+def test_the_first_forty_lines_have_a_picture_the_clone_and_a_live_result():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:40]
+    text = "\n".join(lines)
+
+    assert "git clone" in text
+    assert re.search(r"^!\[.+\]\(docs/pictures/.+\)$", text, re.MULTILINE)
+    assert ".live()" in text
+    assert "```text\n" in text
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -262,6 +271,16 @@ def test_links_within_the_project_lead_somewhere(page):
             broken.append(link)
 
     assert [] == broken
+
+
+PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_every_picture_is_there_and_is_described(page):
+    pictures = PICTURE.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
+
+    assert [] == [path for words, path in pictures if not words.strip() or not (page.parent / path).exists()]
 
 
 # A file or folder of the project, and a program of it, as pages name them.
