@@ -8,8 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.qt.window import QtCore, application, check, documents, run_until
-
 import reactdb
 from reactdb import desc, row
 from reactdb.qt import FeedModel
@@ -22,6 +20,7 @@ from reactdb.qt.row_steps import (
     RowsRemoved,
     steps_between,
 )
+from tests.qt.window import QtCore, application, check, documents, run_until
 
 KEYS = st.integers(0, 11)
 DOCUMENTS = st.builds(lambda key, score: {"id": key, "score": score}, KEYS, st.integers(0, 5))
@@ -66,7 +65,8 @@ def test_the_model_has_the_list_that_the_query_gives(most_steps, monkeypatch):
             tester = check(model)
             # Persistent indexes stand for what a user has selected.
             marks = {
-                model.key(at): QtCore.QPersistentModelIndex(model.index(at, 0)) for at in range(model.rowCount())
+                model.key(at): QtCore.QPersistentModelIndex(model.index(at, 0))
+                for at in range(model.rowCount())
             }
             for kind, value in commits:
                 if kind == "put":

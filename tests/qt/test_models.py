@@ -9,6 +9,10 @@ import threading
 
 import pytest
 
+import reactdb
+from reactdb import desc, row
+from reactdb.errors import InvalidOption, TableNotFound, UsageError
+from reactdb.qt import FeedModel, FeedTableModel
 from tests.qt.window import (
     QtCore,
     QtWidgets,
@@ -19,11 +23,6 @@ from tests.qt.window import (
     load,
     run_until,
 )
-
-import reactdb
-from reactdb import desc, row
-from reactdb.errors import InvalidOption, TableNotFound, UsageError
-from reactdb.qt import FeedModel, FeedTableModel
 
 EDIT, CHECK, DISPLAY = (
     int(getattr(QtCore.Qt.ItemDataRole, name)) for name in ("EditRole", "CheckStateRole", "DisplayRole")
@@ -230,7 +229,9 @@ class TestEdits:
         assert 1 == len(told)
         assert "n1" == model.data(model.index(0, 2))
 
-    def test_an_edit_that_waits_for_another_writer_is_shown_and_goes_back_where_it_fails(self, model, games, db):
+    def test_an_edit_that_waits_for_another_writer_is_shown_and_goes_back_where_it_fails(
+        self, model, games, db
+    ):
         """The window does not wait for the other writer's transaction."""
         told, inside, finish = [], threading.Event(), threading.Event()
         model.failed.connect(told.append)
@@ -360,7 +361,12 @@ class TestRoles:
 
     @pytest.mark.parametrize(
         "options",
-        [{"columns": [7]}, {"columns": []}, {"columns": ["a"], "editable": ["b"]}, {"columns": ["a"], "origin": 1}],
+        [
+            {"columns": [7]},
+            {"columns": []},
+            {"columns": ["a"], "editable": ["b"]},
+            {"columns": ["a"], "origin": 1},
+        ],
     )
     def test_wrong_options_are_refused(self, games, options):
         with pytest.raises(InvalidOption):
