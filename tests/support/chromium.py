@@ -31,6 +31,28 @@ ARGUMENTS = (
 )
 
 
+_drivers: list[Any] = []
+
+
+@contextmanager
+def open_playwright() -> Iterator[Any]:
+    """Playwright's driver. Two at a time in one thread are refused by Playwright, so an inner one is the outer one.
+
+    While it is open, asyncio takes the thread for one with a running loop: `asyncio.run` works in other threads only.
+    """
+    if _drivers:
+        yield _drivers[0]
+        return
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        _drivers.append(driver)
+        try:
+            yield driver
+        finally:
+            _drivers.clear()
+
+
 @contextmanager
 def open_chromium(**options: Any) -> Iterator[Any]:
     """A browser of Playwright's synchronous API: `browser.new_context()`, `browser.new_page()`.
@@ -38,9 +60,7 @@ def open_chromium(**options: Any) -> Iterator[Any]:
     Args:
         options: Further options of `chromium.launch`.
     """
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
+    with open_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS), **options)
         try:
             yield browser
