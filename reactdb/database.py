@@ -954,8 +954,8 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
             Each process is a dict: `process`, its number; `program`; `is_this`; `since`, when it opened the file;
             `feed_count`; `feeds`, the first 1,000 of them: dicts of `purpose` ("feed", "live list", "observation",
             "mongodb"), `selection` as text, `table` (None: all), `kind` and `routing` as in `explain()` of a feed,
-            `delivery`, `state`, `delivered`, `queued`, `dropped`, `queue_size`, `on_overflow`, `squash_s`, `seq` (its position) and `lag`
-            (the changes of the file after it).
+            `delivery`, `state`, `delivered`, `queued`, `dropped`, `queue_size`, `on_overflow`, `squash_s`, `seq` (its
+            position) and `lag` (the changes of the file after it).
 
         Raises:
             InvalidOption: `wait_s` is something else.
