@@ -95,16 +95,7 @@ def test_it_follows_the_writes_of_another_process_and_leaves_the_file_alone(path
 
 
 @posix_only
-def test_with_write_the_page_edits_the_file(path: Path) -> None:
-    with opened(path, "--write") as (_, address), httpx.Client(timeout=PATIENCE_S, headers=OWN) as client:
-        base = login(client, address)
-        assert client.post(f"{base}api/insert", json={"table": "games", "doc": {"id": 2}}).status_code == 200
-    with reactdb.connect(path) as db:
-        assert db.table("games").count().run() == 2
-
-
-@posix_only
-def test_after_a_kill_the_file_has_every_answered_edit(path: Path) -> None:
+def test_with_write_the_page_edits_the_file_and_no_answered_edit_is_lost_by_a_kill(path: Path) -> None:
     with (
         opened(path, "--write") as (process, address),
         httpx.Client(timeout=PATIENCE_S, headers=OWN) as client,

@@ -51,8 +51,8 @@ class HTTPServer:
         applications: The applications, by dialect.
     """
 
-    # Threads that end with the server.
-    _own: Workers | None = None
+    # Whether there are threads that end with the server. Those of an application end with that.
+    _owns_workers = False
 
     def __init__(
         self,
@@ -86,7 +86,8 @@ class HTTPServer:
             # With DNS rebinding a page could reach the loopback under its own name, as a page of the server's own origin.
             hosts = ()
         # All have the same threads.
-        shared = workers or Workers((limits or HTTPLimits()).requests)
+        self._workers = workers or Workers((limits or HTTPLimits()).requests)
+        self._owns_workers = workers is None
         applications = {
             name: application_of(name)(
                 database,
@@ -95,13 +96,12 @@ class HTTPServer:
                 hosts=hosts,
                 read_only=read_only,
                 limits=limits,
-                workers=shared,
+                workers=self._workers,
             )
             for name in dict.fromkeys(dialects)
         }
         if not applications:
             raise InvalidOption(f"dialects: name some of {', '.join(APPLICATIONS)}")
-        self._own = None if workers is not None else shared
         self.set_up(applications, limits or HTTPLimits(), host, port, Places(connections, strangers), tls)
 
     def set_up(
@@ -166,8 +166,8 @@ class HTTPServer:
         self._server = None
         for application in self.applications.values():
             application.close()
-        if self._own is not None:
-            self._own.close()
+        if self._owns_workers:
+            self._workers.close()
 
     def _cancel_requests(self) -> None:
         for application in self.applications.values():

@@ -164,7 +164,8 @@ class InspectorSpeaker:
     def route(self, method: str, parts: list[str], headers: Mapping[str, str]) -> Route:
         is_api = len(parts) == 2 and parts[0] == "api"
         known = {*ROUTES, *WRITES} if is_api else ()
-        if is_api and method in READING and parts[1] in ROUTES:
+        # The head alone of an answer without an end would never be complete.
+        if is_api and method in READING and parts[1] in ROUTES and (method, parts[1]) != ("HEAD", "stream"):
             return ROUTES[parts[1]]
         if is_api and method == "POST" and parts[1] in WRITES:
             if not self._service.can_write:

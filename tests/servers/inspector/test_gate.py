@@ -144,6 +144,13 @@ def test_every_route_answers_a_user_with_the_token(server: InspectorServer) -> N
         assert send_raw(server.port, "GET", f"/{name}", lines_of(server.port, b"", BEARER)).status == 200
 
 
+def test_a_head_has_the_status_and_no_body(server: InspectorServer) -> None:
+    for name in ROUTES:
+        path = f"/api/{name}{PARAMETERS.get(name, '')}"
+        answer = send_raw(server.port, "HEAD", path, lines_of(server.port, b"", BEARER))
+        assert (answer.status, answer.body) == (405 if name == "stream" else 200, b""), path
+
+
 def test_a_write_needs_its_own_header_and_json(server: InspectorServer, db: Any) -> None:
     seq = db.seq
     for name, members in BODIES.items():

@@ -377,6 +377,7 @@ def test_a_past_moment_stays_while_the_database_moves_on(
         page.wait_for_text(".grid-body .t-number", "1")
         table.insert({"id": "later", "score": 7})
         page.wait_for_text("#past", "2 changes before now")
+        page.wait("() => location.hash.includes('at=')")
         assert [key for _, key, _ in page.visible_rows()] == ["a"]
         page.tab.reload()
         page.wait_for_text("#past", "2 changes before now")
@@ -390,14 +391,18 @@ def test_a_reader_goes_through_the_steps_of_one_document_back_and_on(
     browser: Any, db: reactdb.Database, url: str
 ) -> None:
     table = db.table_create("games")
+    seqs = []
     for score in (11, 22, 33):
         table.insert({"id": "a", "score": score}, conflict="replace")
+        seqs.append(db.seq)
         table.insert({"id": f"other{score}"})
     with watched_page(browser, f"{url}#table=games&key=a") as page:
         page.wait_for_text("#panel .fields", "33")
         for score in (33, 22, 11):
             page.press("Shift+Comma")
             page.wait_for_text("#panel .fields", "22" if score == 33 else "11")
+        # A moment later the address has it too.
+        page.wait("(seq) => new URLSearchParams(location.hash.slice(1)).get('at') === String(seq)", seqs[0])
         page.tab.reload()
         page.wait_for_text("#panel .fields", "11")
         for score in (22, 33):

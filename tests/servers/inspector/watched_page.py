@@ -68,7 +68,7 @@ class WatchedPage:
 
     def wait(self, condition: str, argument: Any = None) -> None:
         """Until the JavaScript expression is true."""
-        self.tab.wait_for_function(condition, arg=argument, timeout=15_000)
+        self.tab.wait_for_function(condition, arg=argument, timeout=30_000)
 
     def press(self, *keys: str) -> None:
         for key in keys:
@@ -115,7 +115,7 @@ def watched_page(browser: Any, url: str, **options: Any) -> Iterator[WatchedPage
     try:
         page = WatchedPage(context.new_page(), url)
         page.tab.goto(url)
-        page.tab.wait_for_selector("[data-ready]", state="attached", timeout=15_000)
+        page.tab.wait_for_selector("[data-ready]", state="attached", timeout=30_000)
         yield page
     finally:
         context.close()

@@ -38,6 +38,7 @@ export class DocumentsView {
     this.summary = make("span", { class: "summary" });
     this.insertButton = make("button", { text: "Insert", title: "Insert a document (I)", on: { click: () => this.app.panel.insert(this.table) } });
     this.insertButton.hidden = !this.app.canWrite;
+    this.insertButton.disabled = this.app.at !== null;
     this.search = make("input", {
       type: "search", id: "search", placeholder: "Condition, such as  delay > 15 and state = departed", spellcheck: "false",
       autocomplete: "off", autocapitalize: "off", "aria-label": "Condition", "aria-describedby": "search-problem",
