@@ -66,7 +66,8 @@ def test_the_model_has_the_list_that_the_query_gives(most_steps, monkeypatch):
             tester = check(model)
             # Persistent indexes stand for what a user has selected.
             marks = {
-                model.key(at): QtCore.QPersistentModelIndex(model.index(at, 0)) for at in range(model.rowCount())
+                model.key(at): QtCore.QPersistentModelIndex(model.index(at, 0))
+                for at in range(model.rowCount())
             }
             for kind, value in commits:
                 if kind == "put":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import logging
 import random
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -150,6 +152,23 @@ def test_where_the_current_document_leaves_in_a_large_difference_its_neighbour_b
     view.setModel(None)
 
 
+def test_another_process_writes_and_the_model_follows(tmp_path):
+    path = tmp_path / "games.db"
+    program = "import reactdb, sys; reactdb.connect(sys.argv[1]).table('games').insert({'id': 2})"
+    with reactdb.connect(path) as db:
+        games = db.table_create("games")
+        games.insert({"id": 1})
+        model = FeedModel(games, ["id"])
+        run_until(lambda: model.rowCount() == 1)
+        counter = StepCounter(model)
+
+        subprocess.run([sys.executable, "-c", program, str(path)], check=True, timeout=60)
+        run_until(lambda: model.rowCount() == 2)
+
+        assert ["inserted 1 1"] == counter.steps
+        model.close()
+
+
 def test_another_selection_leaves_the_documents_of_both_in_place(model, games):
     counter = StepCounter(model)
 
@@ -230,7 +249,9 @@ class TestEdits:
         assert 1 == len(told)
         assert "n1" == model.data(model.index(0, 2))
 
-    def test_an_edit_that_waits_for_another_writer_is_shown_and_goes_back_where_it_fails(self, model, games, db):
+    def test_an_edit_that_waits_for_another_writer_is_shown_and_goes_back_where_it_fails(
+        self, model, games, db
+    ):
         """The window does not wait for the other writer's transaction."""
         told, inside, finish = [], threading.Event(), threading.Event()
         model.failed.connect(told.append)
@@ -360,7 +381,12 @@ class TestRoles:
 
     @pytest.mark.parametrize(
         "options",
-        [{"columns": [7]}, {"columns": []}, {"columns": ["a"], "editable": ["b"]}, {"columns": ["a"], "origin": 1}],
+        [
+            {"columns": [7]},
+            {"columns": []},
+            {"columns": ["a"], "editable": ["b"]},
+            {"columns": ["a"], "origin": 1},
+        ],
     )
     def test_wrong_options_are_refused(self, games, options):
         with pytest.raises(InvalidOption):
