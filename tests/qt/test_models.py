@@ -11,6 +11,10 @@ import threading
 
 import pytest
 
+import reactdb
+from reactdb import desc, row
+from reactdb.errors import InvalidOption, TableNotFound, UsageError
+from reactdb.qt import FeedModel, FeedTableModel
 from tests.qt.window import (
     QtCore,
     QtWidgets,
@@ -21,11 +25,6 @@ from tests.qt.window import (
     load,
     run_until,
 )
-
-import reactdb
-from reactdb import desc, row
-from reactdb.errors import InvalidOption, TableNotFound, UsageError
-from reactdb.qt import FeedModel, FeedTableModel
 
 EDIT, CHECK, DISPLAY = (
     int(getattr(QtCore.Qt.ItemDataRole, name)) for name in ("EditRole", "CheckStateRole", "DisplayRole")
@@ -337,7 +336,7 @@ class TestState:
         model = FeedModel(games, ["id"])
         run_until(lambda: model.rowCount() == 5)
 
-        del model
+        model = None
         gc.collect()
         games.insert({"id": 78})
         run_until(lambda: not any("Qt model" in thread.name for thread in threading.enumerate()))

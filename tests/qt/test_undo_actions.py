@@ -6,11 +6,10 @@ import threading
 
 import pytest
 
-from tests.qt.window import QtCore, application, run_until
-
 import reactdb
 from reactdb.errors import InvalidOption, UsageError
 from reactdb.qt import undo_actions
+from tests.qt.window import QtCore, application, run_until
 
 
 @pytest.fixture(autouse=True, scope="module")
