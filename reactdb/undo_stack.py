@@ -32,6 +32,7 @@ from reactdb.documents.write import Policy, Write
 from reactdb.errors import (
     INTERRUPTS,
     Conflict,
+    DatabaseClosed,
     DuplicateIndexKey,
     HistoryLost,
     InvalidOption,
@@ -126,7 +127,11 @@ class StackListener:
 
     def look(self, _: object = None) -> None:
         """Call the subscriber, if the state has changed."""
-        state = self._stack.state()
+        try:
+            state = self._stack.state()
+        except DatabaseClosed:
+            # Closed while this call was on its way to a scheduler: then there is no state to tell.
+            return
         if self._is_ended or state == self._shown:
             return
         self._shown = state

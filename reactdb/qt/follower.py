@@ -32,6 +32,11 @@ MOST_WAITING: Final = 20
 """A window that is behind by so many seconds and so many commits gets one difference instead."""
 
 
+PAUSE_S: Final = 0.008
+"""Seconds between two times that the thread takes commits. While the window draws, a thread that wakes at each commit would
+make it wait again and again for the interpreter's lock."""
+
+
 class StepBatch(NamedTuple):
     """The steps of one commit, or of another selection.
 
@@ -97,6 +102,11 @@ class CollectorPause:
         with self._lock:
             self._count -= 1
             if self._count == 0 and self._was_on:
+                if gc.get_freeze_count() == 0:
+                    # Together they put the new objects among the old ones. Otherwise the next allocation, often one of the
+                    # window's thread, would look through all of them at once.
+                    gc.freeze()
+                    gc.unfreeze()
                 gc.enable()
 
 
@@ -106,12 +116,24 @@ collector_pause: Final = CollectorPause()
 class OwnThread:
     """The thread of a follower, as a scheduler of reactivex: for the one method that a feed without `squash` calls."""
 
-    def __init__(self, threads: Threads) -> None:
+    def __init__(self, threads: Threads, pause_s: float = 0.0) -> None:
+        """`pause_s`: the least time between two calls, so that many commits are taken together."""
         self._threads = threads
+        self._pause_s = pause_s
+        self._ending = threading.Event()
 
     def schedule(self, action: Callable[..., object]) -> None:
         """Call it soon; never, once the follower is closed."""
-        self._threads.run(partial(action, self, None))
+        self._threads.run(partial(self._call, action))
+
+    def _call(self, action: Callable[..., object]) -> None:
+        action(self, None)
+        if self._pause_s:
+            self._ending.wait(self._pause_s)
+
+    def end(self) -> None:
+        """No pauses any more."""
+        self._ending.set()
 
 
 class RowFollower:
@@ -121,7 +143,7 @@ class RowFollower:
         """`ring`: called in the follower's thread when there is something to take."""
         self._ring = ring
         self._threads = Threads("reactdb: rows of a Qt model", 1)
-        self._scheduler = OwnThread(self._threads)
+        self._scheduler = OwnThread(self._threads, PAUSE_S)
         self._lock = threading.Lock()
         self._messages: deque[Message] = deque()
         self._is_catching_up = False
@@ -180,6 +202,7 @@ class RowFollower:
         followed, self._followed = self._followed, None
         if followed is not None:
             self._threads.run(partial(self._end, followed))
+        self._scheduler.end()
         self._threads.stop()
 
     # -----------------------------------------------------------------------------------------------------------

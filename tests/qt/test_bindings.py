@@ -34,6 +34,11 @@ def choose(before: str = "", **environment: str) -> str:
     return (done.stdout or done.stderr).strip().splitlines()[-1]
 
 
+def test_the_models_are_tested_with_pyside6():
+    if find_spec("PySide6") is None:
+        pytest.skip("PySide6 is not installed: the models are not tested in this process")
+
+
 HIDE = """
 import importlib.util
 find = importlib.util.find_spec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -37,6 +38,10 @@ COMMITS = st.lists(
 @pytest.fixture(autouse=True, scope="module")
 def app():
     return application()
+
+
+def is_settled(model: Any, selection: Any) -> bool:
+    return model.state == "live" and documents(model) == selection.run()
 
 
 def selections_of(games: Any) -> list[Any]:
@@ -75,7 +80,7 @@ def test_the_model_has_the_list_that_the_query_gives(most_steps, monkeypatch):
                     games.get_all(*value).delete()
                 else:
                     model.selection = selection = selections_of(games)[value]
-                run_until(lambda: model.state == "live" and documents(model) == selection.run())
+                run_until(partial(is_settled, model, selection))
                 for key, mark in list(marks.items()):
                     if model.row_of(key) < 0:
                         assert not mark.isValid()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import logging
 import random
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -147,6 +149,23 @@ def test_where_the_current_document_leaves_in_a_large_difference_its_neighbour_b
 
     assert model.key(view.currentIndex().row()) in (500, 502)
     view.setModel(None)
+
+
+def test_another_process_writes_and_the_model_follows(tmp_path):
+    path = tmp_path / "games.db"
+    program = "import reactdb, sys; reactdb.connect(sys.argv[1]).table('games').insert({'id': 2})"
+    with reactdb.connect(path) as db:
+        games = db.table_create("games")
+        games.insert({"id": 1})
+        model = FeedModel(games, ["id"])
+        run_until(lambda: model.rowCount() == 1)
+        counter = StepCounter(model)
+
+        subprocess.run([sys.executable, "-c", program, str(path)], check=True, timeout=60)
+        run_until(lambda: model.rowCount() == 2)
+
+        assert ["inserted 1 1"] == counter.steps
+        model.close()
 
 
 def test_another_selection_leaves_the_documents_of_both_in_place(model, games):
@@ -317,7 +336,7 @@ class TestState:
         model = FeedModel(games, ["id"])
         run_until(lambda: model.rowCount() == 5)
 
-        del model
+        model = None
         gc.collect()
         games.insert({"id": 78})
         run_until(lambda: not any("Qt model" in thread.name for thread in threading.enumerate()))

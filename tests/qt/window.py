@@ -1,6 +1,6 @@
 """The thread of a window for tests: it runs the event loop until something is so, and never sleeps.
 
-A process can load one binding only. Tests in this process use PySide6; `tests/qt/test_pyqt6.py` runs them again with PyQt6.
+A process can load one binding only. Tests in this process use PySide6; `tests/qt/test_bindings.py` runs them again with PyQt6.
 """
 
 from __future__ import annotations
@@ -10,16 +10,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import pytest
+from reactdb.qt.binding import QtCore, load
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-
-if os.environ.get("QT_API", "").lower() == "pyqt6":
-    pytest.importorskip("PyQt6.QtWidgets", reason="PyQt6 is not installed")
-else:
-    pytest.importorskip("PySide6.QtWidgets", reason="PySide6 is not installed")
-
-from reactdb.qt.binding import QtCore, load
 
 QtWidgets: Any = load("QtWidgets")
 QtTest: Any = load("QtTest")

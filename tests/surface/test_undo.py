@@ -463,3 +463,26 @@ class TestExpect:
     def test_expect_is_a_dict_or_a_condition(self, todos, expect):
         with pytest.raises(InvalidOption, match="expect is a dict"):
             todos.update({"a": 1}, expect=expect)
+
+
+def test_a_subscriber_whose_turn_comes_after_the_database_was_closed_is_not_called(caplog):
+    class Later:
+        """A scheduler whose thread has not had its turn yet."""
+
+        def __init__(self):
+            self.actions = []
+
+        def schedule(self, action, state=None):
+            self.actions.append(action)
+
+    later, calls = Later(), []
+    with reactdb.connect(":memory:", origin="ui") as db:
+        todos = db.table_create("todos")
+        db.undo_stack().subscribe(calls.append, scheduler=later)
+        todos.insert({"id": 1})
+
+    for action in later.actions:
+        action(later, None)
+
+    assert [] == calls
+    assert "" == caplog.text
