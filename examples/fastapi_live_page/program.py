@@ -36,7 +36,7 @@ def make_app(path: str) -> FastAPI:
     async def page() -> FileResponse:
         return FileResponse(PAGE)
 
-    @app.get("/live", response_class=Response)
+    @app.get("/live")
     async def live(request: Request) -> Response:
         return reactdb.web.sse(app.state.todos, request)
 

@@ -31,7 +31,7 @@ def make_app(path: str, pages: Path) -> FastAPI:
 
     app = FastAPI(lifespan=lifespan)
 
-    @app.get("/live", response_class=Response)
+    @app.get("/live")
     async def live(request: Request) -> Response:
         return reactdb.web.sse(app.state.todos, request)
 

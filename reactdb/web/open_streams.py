@@ -166,5 +166,9 @@ def cut_off(server: Any, streams: OpenStreams) -> None:
     """Drop the unsent bytes of clients that do not read."""
     for connection in list(getattr(getattr(server, "server_state", None), "connections", ())):
         transport = getattr(connection, "transport", None)
-        if transport is not None and transport.get_extra_info("peername")[:2] in streams.stuck:
+        if transport is None:
+            continue
+        # Of a Unix socket it is an empty text.
+        peer = transport.get_extra_info("peername")
+        if peer and tuple(peer[:2]) in streams.stuck:
             transport.abort()

@@ -158,3 +158,27 @@ def test_two_tabs_have_one_copy(rig, todos, kind):
         wait_until_equal(page, kind, todos)
         page.wait_for_function("document.querySelectorAll('#list li').length === 4")
     context.close()
+
+
+def test_seven_collections_replicate_with_short_polls(rig, tmp_path):
+    names = "abcdefg"
+    for name in names:
+        rig.db.table_create(name, primary_key="_id").insert({"_id": "of Python"})
+    bundle(ROOT / "tests" / "web_clients" / "seven_collections.js", tmp_path / "bundle.js")
+    (tmp_path / "page.html").write_text('<!doctype html><script type="module" src="bundle.js"></script>')
+    with site(tmp_path) as pages:
+        context = rig.browser.new_context()
+        page = context.new_page()
+        page.goto(f"{pages}/page.html?server={rig.server}")
+        page.wait_for_function(
+            "window.isReady && Promise.all(Object.values(collections).map(one => one.find().exec()))"
+            ".then(all => all.every(found => found.length === 1))"
+        )
+        page.evaluate(
+            "Promise.all(Object.values(collections).map(one => one.insert({id: 'of the page'}))).then(() => 1)"
+        )
+        wait_until(
+            lambda: all(rig.db.table(name).count().run() == 2 for name in names),
+            "a collection was not pushed",
+        )
+        context.close()
