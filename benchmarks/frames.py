@@ -2,8 +2,8 @@
 
     python -m benchmarks.frames [COUNT]
 
-One process measures all ways in turns, on one file, so compare the ratios and not the seconds. The documents have eight fields:
-numbers, texts, a time, a list and a dict.
+One process measures the CPU time of all ways in turns, on one file, so compare the ratios and not the seconds. The documents
+have eight fields: numbers, texts, a time, a list and a dict.
 
 Question: is it worth having, beside `pandas.DataFrame(table.run())`? Expect a fraction of the time, because no dict is made for a
 document, and the columns are made from the bytes.
@@ -47,13 +47,13 @@ def make_documents(count: int) -> list[dict[str, Any]]:
 
 
 def measure(ways: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """The least seconds of each way, in turns."""
+    """The least CPU seconds of each way, in turns."""
     best = dict.fromkeys(ways, float("inf"))
     for _ in range(ROUNDS):
         for name, way in ways.items():
-            begin = time.perf_counter()
+            begin = time.process_time()
             frame = way()
-            best[name] = min(best[name], time.perf_counter() - begin)
+            best[name] = min(best[name], time.process_time() - begin)
             del frame
     return best
 
@@ -79,9 +79,9 @@ def main(count: int) -> None:
         for name, seconds in best.items():
             print(f"{name:32} {seconds:6.2f} s  {seconds / base:5.2f} of run()")
         for name, what in {"insert(frame)": frame, "insert(table.run())": table.run()}.items():
-            begin = time.perf_counter()
+            begin = time.process_time()
             db.table_create(name.partition("(")[2].strip("().").replace(".", "_")).insert(what)
-            print(f"{name:32} {time.perf_counter() - begin:6.2f} s")
+            print(f"{name:32} {time.process_time() - begin:6.2f} s")
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ from reactdb.columns.arrays import (
     Text,
     Void,
 )
-from reactdb.columns.inference import ANYTHING, CONFLICT, Inference, TypeFamily, simple_types
+from reactdb.columns.inference import ANYTHING, CONFLICT, TypeFamily, TypeInference, simple_types
 from reactdb.columns.rows import (
     Values,
     check_names,
@@ -86,9 +86,9 @@ TYPES = TypeFamily(
 )
 
 
-def make_inference() -> Inference:
+def make_inference() -> TypeInference:
     """Inference of Arrow's types. A field whose values have no common type becomes text."""
-    return Inference(TYPES, pa.string())
+    return TypeInference(TYPES, pa.string())
 
 
 def column_of(type_: Any, *, nullable: bool = True, is_complete: bool = False) -> Column:

@@ -142,7 +142,7 @@ class TypeConflict:
         return f"{self.path} ({', '.join(self.kinds)})"
 
 
-class Inference:
+class TypeInference:
     """Collects the documents of a sample and infers their schema.
 
     Attributes:
@@ -223,10 +223,10 @@ def _number(kinds: frozenset[type], seen: Seen, types: TypeFamily) -> Any:
 __all__ = [
     "ANYTHING",
     "CONFLICT",
-    "Inference",
     "Seen",
     "TypeConflict",
     "TypeFamily",
+    "TypeInference",
     "is_unseen",
     "simple_types",
 ]

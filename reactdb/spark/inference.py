@@ -17,8 +17,7 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
-from reactdb.columns.inference import Inference as AnyInference
-from reactdb.columns.inference import TypeFamily, simple_types
+from reactdb.columns.inference import TypeFamily, TypeInference, simple_types
 
 TEXT, DOUBLE = spark.StringType(), spark.DoubleType()
 TYPES = TypeFamily(
@@ -42,7 +41,7 @@ TYPES = TypeFamily(
 )
 
 
-class Inference(AnyInference):
+class Inference(TypeInference):
     """Collects the documents of a sample and infers their Spark schema. `conflict_type`: None for VARIANT."""
 
     def __init__(self, conflict_type: spark.DataType | None = None) -> None:

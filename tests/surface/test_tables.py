@@ -591,7 +591,7 @@ class TestLogAndTime:
         then = db.at(2)
         games.insert({"id": 3})
 
-        assert {"table", "table_list", "blobs", "log", "seq", "token", "path"} == {
+        assert {"table", "table_list", "changes_to_arrow", "blobs", "log", "seq", "token", "path"} == {
             name for name in dir(then) if not name.startswith("_")
         }
         assert (2, ["games"], db.path) == (then.seq, then.table_list(), then.path)
