@@ -6,6 +6,9 @@
     any other: a date, a UUID, a microsecond  the text `=` and its JSON: `={"$reactdb_type$":"date","value":"2026-01-31"}`
     a text that looks like such a spelling    one `=` more before it
 
+    key_text(1)               "=1": every key as a text, for views that have texts only, such as rows on a screen and URLs
+    key_of("=1")              1
+
 The dialect decides which keys come back unchanged. Equal keys, such as 1 and 1.0, are one key, and have one spelling.
 
 Rule of this file: keys in, keys out. It knows no document.
@@ -17,10 +20,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from reactdb import json
-from reactdb.errors import ReactDBError
+from reactdb.errors import InvalidKey, ReactDBError
 from reactdb.values.collation import key_bytes, key_value, primary_key_bytes
 
-__all__ = ["SIGN", "KeySpelling"]
+__all__ = ["SIGN", "KeySpelling", "key_of", "key_text"]
 
 SIGN: Final = "="
 """The beginning of a spelling. A text without it is a key in its own form."""
@@ -76,3 +79,24 @@ class KeySpelling:
 def _spelling(key: Any) -> str:
     # Of equal keys, the bytes decide.
     return SIGN + json.dumps(key_value(key_bytes(key)))
+
+
+def _refuse(shown: Any) -> Any:
+    raise InvalidKey("only a text is shown as itself")
+
+
+_AS_TEXT: Final = KeySpelling(_refuse)
+
+
+def key_text(key: Any) -> str:
+    """The one text of a primary key: a text is itself, and any other key is `=` and its JSON, such as `=1`.
+
+    Different keys have different texts, and equal keys, such as 1 and 1.0, have the same. A text that looks like such a
+    spelling gets one more `=` before it. `key_of` gives the key back.
+    """
+    return str(_AS_TEXT.shown(key))
+
+
+def key_of(text: str) -> Any:
+    """The primary key of a text that `key_text` has made. Every text is that of some key."""
+    return _AS_TEXT.stored(text)

@@ -9,13 +9,14 @@ Each command is a module of its own, imported when it is called: `reactdb --help
     undo, backup                       taking commits back; a copy of a file
     doctor, compact, consumers         looking after a file
     serve, sync                        other databases' clients; another database
+    open_                              a page in the browser
     spark, sparkrun                    from the log to Parquet; running Spark for a command
     demo                               a day at New York's airports
 
 What commands share:
 
     groups, completion                 groups of commands, and the nearest names; completion in a shell
-    files, condition                   files, tables and keys from a command line; conditions
+    files                              files, tables and keys from a command line
     terminal, changelines              output for people; a change as a line
     documentlines, csvform, blobfiles  documents as lines; as CSV; blobs as files beside an export
 
@@ -60,6 +61,7 @@ COMMANDS = {
         "inspect",
         "Show the content of a file, a table or a document's history.",
     ),
+    "open": ("reactdb.cli.open_", "open_", "See a file at work, in the browser."),
     "put": ("reactdb.cli.document", "put", "Store documents, all in one commit."),
     "rows": ("reactdb.cli.rows", "rows", "Print a table's documents."),
     "serve": ("reactdb.cli.serve", "serve", "Let other databases' clients use a file."),

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from reactdb.cli.condition import parse_condition
 from reactdb.cli.groups import nearest
+from reactdb.condition_text import parse_condition
 from reactdb.database import Database, ReadableDatabase, connect
 from reactdb.errors import (
     CannotOpen,

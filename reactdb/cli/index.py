@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from reactdb.cli.condition import parse_field
 from reactdb.cli.files import (
     file_argument,
     json_option,
@@ -19,6 +18,7 @@ from reactdb.cli.files import (
 )
 from reactdb.cli.groups import Verbs
 from reactdb.cli.terminal import columns, echo_lines, is_terminal, note, plural, safe, write_line
+from reactdb.condition_text import parse_field
 from reactdb.errors import TableNotFound
 from reactdb.expression import row
 from reactdb.store.tools.figures import measure

@@ -12,7 +12,6 @@ from typing import Any, Final
 import click
 
 from reactdb.cli import documentlines, tables
-from reactdb.cli.condition import parse_field
 from reactdb.cli.documentlines import Document
 from reactdb.cli.files import (
     MOMENT,
@@ -26,6 +25,7 @@ from reactdb.cli.files import (
     where_option,
 )
 from reactdb.cli.terminal import echo_lines, is_terminal, note, safe_json, safe_table, screen_width
+from reactdb.condition_text import parse_field
 from reactdb.database import PastDatabase
 from reactdb.expression import Expression, asc, desc
 from reactdb.table import Selection

@@ -16,7 +16,6 @@ import click
 from reactdb.change import Change
 from reactdb.cli import changelines
 from reactdb.cli.changelines import differences, format_value
-from reactdb.cli.condition import parse_field
 from reactdb.cli.files import (
     SEQ,
     file_argument,
@@ -28,6 +27,7 @@ from reactdb.cli.files import (
     where_option,
 )
 from reactdb.cli.terminal import note, write_line
+from reactdb.condition_text import parse_field
 from reactdb.database import Database
 from reactdb.errors import TableNotFound
 from reactdb.expression import Expression, asc, desc

@@ -14,6 +14,7 @@ mongodb/      MongoDB's protocol
 http/         CouchDB's and Aidbox's HTTP, as ASGI applications
 aidbox/       Aidbox's paths over HTTP
 couchdb/      CouchDB's paths over HTTP
+inspector/    a page that shows a database at work
 
 Rule of this folder: sockets, connections and limits. The meaning of a request is in `reactdb.dialects`.
 """

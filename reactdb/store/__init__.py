@@ -31,6 +31,8 @@ The way of a read:
     engine          one open file: `get` and `snapshot`, each on a reader's connection
     readers         the read connections
     snapshot        the documents, indexes and log as of one seq; `undo` reverts changes, for an earlier one
+    key_pages       keys by their place, counts, and numbers of changes, for views of a file; `old_versions` has the version of
+                    each document at an earlier seq
     newest          the newest entry of each document, also below the low-water mark
     walk            a long read during which the write-ahead log can be emptied
     backups         a file with the content of an open database, made while others write

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import row
-from reactdb.cli.condition import MAX_LEVELS, parse_condition, parse_field
+from reactdb.condition_text import MAX_LEVELS, parse_condition, parse_field
 from reactdb.errors import QueryError
 from tests.support.scaling import examples
 

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 import reactdb
-from reactdb.cli.condition import parse_condition
+from reactdb.condition_text import parse_condition
 from reactdb.dialects.couchdb.mango import Selector
 from reactdb.dialects.couchdb.multipart import boundary_of, parts_in
 from reactdb.expression.predicate import as_predicate

@@ -13,6 +13,7 @@ long_poll     long polls
 loop_waiter   waiting for changes without a thread
 sessions, origins, limits    users, pages and limits
 page          a page to see the data
+(`inspector(db)` is in `reactdb.servers.inspector`)
 
 Rule of this folder: HTTP. The meaning of a request is in `reactdb.dialects`.
 """
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from reactdb.servers.couchdb.application import couchdb
     from reactdb.servers.http.limits import HTTPLimits
     from reactdb.servers.http.server import HTTPServer, serve_in_thread
+    from reactdb.servers.inspector.application import inspector
 
 # They are imported when they are first used: the applications of the dialects stand on this package.
 _HOMES = {
@@ -41,10 +43,11 @@ _HOMES = {
     "HTTPServer": "reactdb.servers.http.server",
     "aidbox": "reactdb.servers.aidbox.application",
     "couchdb": "reactdb.servers.couchdb.application",
+    "inspector": "reactdb.servers.inspector.application",
     "serve_in_thread": "reactdb.servers.http.server",
 }
 
-__all__ = ["HTTPLimits", "HTTPServer", "aidbox", "couchdb", "serve_in_thread"]
+__all__ = ["HTTPLimits", "HTTPServer", "aidbox", "couchdb", "inspector", "serve_in_thread"]
 
 
 def __getattr__(name: str) -> Any:

@@ -51,6 +51,9 @@ class HTTPServer:
         applications: The applications, by dialect.
     """
 
+    # Threads that end with the server.
+    _own: Workers | None = None
+
     def __init__(
         self,
         database: Database,
@@ -82,12 +85,9 @@ class HTTPServer:
         if hosts is None and credentials is None and is_loopback(host):
             # With DNS rebinding a page could reach the loopback under its own name, as a page of the server's own origin.
             hosts = ()
-        self.host = host
-        self.port = port
         # All have the same threads.
-        self._workers = workers or Workers((limits or HTTPLimits()).requests)
-        self._owns_workers = workers is None
-        self.applications = {
+        shared = workers or Workers((limits or HTTPLimits()).requests)
+        applications = {
             name: application_of(name)(
                 database,
                 credentials=credentials,
@@ -95,15 +95,31 @@ class HTTPServer:
                 hosts=hosts,
                 read_only=read_only,
                 limits=limits,
-                workers=self._workers,
+                workers=shared,
             )
             for name in dict.fromkeys(dialects)
         }
-        if not self.applications:
+        if not applications:
             raise InvalidOption(f"dialects: name some of {', '.join(APPLICATIONS)}")
+        self._own = None if workers is not None else shared
+        self.set_up(applications, limits or HTTPLimits(), host, port, Places(connections, strangers), tls)
+
+    def set_up(
+        self,
+        applications: dict[str, HTTPApplication],
+        limits: HTTPLimits,
+        host: str,
+        port: int,
+        places: Places,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """The rest of the creation, which servers of other applications share."""
+        self.host = host
+        self.port = port
+        self.applications = applications
         self._tls = tls
-        self._limits = limits or HTTPLimits()
-        self._places = Places(connections, strangers)
+        self._limits = limits
+        self._places = places
         self._server: Quiet | None = None
         self._serving: asyncio.Task[None] | None = None
 
@@ -150,8 +166,8 @@ class HTTPServer:
         self._server = None
         for application in self.applications.values():
             application.close()
-        if self._owns_workers:
-            self._workers.close()
+        if self._own is not None:
+            self._own.close()
 
     def _cancel_requests(self) -> None:
         for application in self.applications.values():
