@@ -54,6 +54,8 @@ def open_(file: str, write: bool, port: int, host: str, no_browser: bool) -> Non
 
     A page with the tables, their documents, the changes while they happen, the open feeds, and every moment of the past. It reads
     only, unless --write is given. The address is for this machine, and has a token: who has it can read the file. Ctrl-C ends it.
+
+    In Python: reactdb.servers.http.inspector(db), an ASGI application
     """
     import_module("reactdb.servers.http")
     with open_database(file, write=write) as database:
