@@ -4,7 +4,7 @@
     LiveTable(games.order_by(desc("score")))
 
     running_cell    the cell that is being run, so that running it again ends the feed of the run before
-    pace            a thread that calls waiting functions together, ten times a second
+    paced_thread    a thread that calls waiting functions together, at most 20 times a second
     live_table      the widget, in the kernel
 
 The widget in the browser is `live_table.js` with `live_table.css`. It needs nothing from elsewhere.

@@ -15,7 +15,7 @@ its own page. The trait `page` is a small copy of one page for the first picture
 The feed begins when a view asks, and ends when the table is closed, its cell runs again, its views have said bye, or none of them
 was alive for three minutes. A later ask begins it again.
 
-Threads: the list changes in the thread of `Pace`. The kernel only passes requests on, and stays free.
+Threads: the list changes in the thread of `PacedThread`. The kernel only passes requests on, and stays free.
 
 Rule of this file: a message has rows of one page, never the whole result.
 """
@@ -37,7 +37,7 @@ from reactdb.errors import InvalidOption, ReactDBError, UsageError, format_value
 from reactdb.feeds.feed import Feed
 from reactdb.feeds.livelist import LiveList, is_single, parts_of
 from reactdb.html_view import MOST_COLUMNS, Preview, to_html, to_text
-from reactdb.notebook.pace import Pace
+from reactdb.notebook.paced_thread import PacedThread
 from reactdb.notebook.running_cell import find_running_cell, replace_earlier_runs
 from reactdb.plain_json import to_plain
 
@@ -52,7 +52,7 @@ LEASE_S: Final = 180.0
 PAGE_EVERY_S: Final = 2.0
 
 
-class Window:
+class ViewPage:
     """The part of the list that one view shows: what was sent to it, and when it was last alive."""
 
     __slots__ = ("alive_at", "count", "is_answered", "number", "offset", "sent", "total")
@@ -81,7 +81,7 @@ class LiveTable(anywidget.AnyWidget):
 
     # Here, because a widget whose arguments are refused is closed too.
     _live: LiveList[Any] | None = None
-    _pace: Pace | None = None
+    _pace: PacedThread | None = None
     _is_page_old = False
     _is_over = False
 
@@ -119,7 +119,7 @@ class LiveTable(anywidget.AnyWidget):
         self._primary_key = "id"
         # For the windows, and for beginning and ending the feed: views come and go in the thread of the kernel.
         self._lock = threading.RLock()
-        self._windows: dict[str, Window] = {}
+        self._windows: dict[str, ViewPage] = {}
         self._paged_at = 0.0
         self._learn_columns(first)
         total = len(first) if len(first) < rows else None
@@ -163,7 +163,7 @@ class LiveTable(anywidget.AnyWidget):
             if len(self._windows) >= MOST_VIEWS:
                 # The one that was alive longest ago. If it is there, it asks again.
                 del self._windows[min(self._windows, key=lambda one: self._windows[one].alive_at)]
-            window = self._windows[view] = Window(offset, count, clock.monotonic())
+            window = self._windows[view] = ViewPage(offset, count, clock.monotonic())
         window.offset, window.count, window.alive_at = offset, count, clock.monotonic()
         window.is_answered = False
 
@@ -171,7 +171,7 @@ class LiveTable(anywidget.AnyWidget):
         """Begin the feed, unless it is open."""
         if self._pace is not None:
             return
-        pace = self._pace = Pace(self._after_all, self._when_idle)
+        pace = self._pace = PacedThread(self._after_all, self._when_idle)
         try:
             live: LiveList[Any] = LiveList(self._selection, scheduler=pace, wait=False)
         except ReactDBError as error:

@@ -115,6 +115,10 @@ def test_an_unordered_selection_is_in_the_order_of_keys(games: Any) -> None:
         assert [1, 3] == [game["id"] for game in board]
 
 
+def test_a_live_list_knows_the_primary_key_of_its_table(games: Any) -> None:
+    assert "id" == games.live().primary_key
+
+
 def test_a_live_list_of_one_value_says_what_to_write(games: Any) -> None:
     with pytest.raises(reactdb.UsageError, match=r"its live\(\) has the value"):
         reactdb.LiveList(games.count())

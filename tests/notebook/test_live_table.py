@@ -17,7 +17,7 @@ import reactdb
 from reactdb import clock, desc
 from reactdb.errors import InvalidOption, TableNotFound, UsageError
 from reactdb.notebook import LiveTable, live_table, running_cell
-from reactdb.notebook.pace import Pace
+from reactdb.notebook.paced_thread import PacedThread
 
 # ipywidgets keeps every widget for the life of the process, and some versions of its parts warn at their first use.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -384,7 +384,7 @@ def test_wrong_arguments_are_refused(db, games):
 def test_the_pace_calls_together_and_goes_on_after_an_error(caplog):
     calls: Queue[str] = Queue()
     hold, begun = threading.Event(), threading.Event()
-    pace = Pace(lambda: calls.put("after"), lambda: calls.put("idle"))
+    pace = PacedThread(lambda: calls.put("after"), lambda: calls.put("idle"))
 
     def wait(*_: Any) -> None:
         begun.set()

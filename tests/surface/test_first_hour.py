@@ -673,7 +673,7 @@ def test_a_field_is_reached_with_brackets() -> None:
 def test_a_name_of_pythons_protocols_is_no_guess(db: Any, kind: str) -> None:
     owner = OWNERS[kind](db)
 
-    for name in ("__array__", "_repr_html_", "__fspath__", "_ipython_display_"):
+    for name in ("__array__", "_repr_png_", "__fspath__", "_ipython_display_"):
         assert not hasattr(owner, name)
         assert getattr(owner, name, None) is None
 

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -552,3 +553,38 @@ def test_without_textual_the_sentence_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
 
     assert "reactdb.textual needs textual: python -m pip install 'reactdb[textual]'" in done.stderr
+
+
+def test_a_table_with_a_type_shows_its_objects(db):
+    pytest.importorskip("msgspec")
+
+    @dataclass
+    class Todo:
+        id: int
+        text: str
+
+    db.table_create("todos")
+    todos = db.table("todos", type=Todo)
+    todos.insert([Todo(1, "milk"), Todo(2, "tea")])
+
+    async def test():
+        async with opened(LiveTable(todos)) as driver:
+            assert ["id text", "1 milk", "2 tea"] == [" ".join(line.split()) for line in driver.lines()[:3]]
+            await driver.press("down", "enter")
+            todos.get(1).delete()
+            await driver.until(lambda: driver.table.row_count == 1)
+            assert (2, Todo(2, "tea")) == driver.window.selected[0][:2]
+            assert 2 == driver.table.cursor_key
+
+    run(test)
+
+
+def test_a_feed_with_offsets_is_followed(games):
+    feed = games.order_by("score").limit(3).changes(include_initial=True, include_offsets=True)
+
+    async def test():
+        async with opened(LiveTable(feed)) as driver:
+            games.get(1).delete()
+            await driver.until(lambda: driver.first_words() == ["0", "2", "3"])
+
+    run(test)

@@ -1,4 +1,4 @@
-"""Pace: a scheduler that calls in a thread of its own: all waiting functions together, at most 20 times a second.
+"""PacedThread: a scheduler that calls in a thread of its own: all waiting functions together, at most 20 times a second.
 
 Rule of this file: it knows no notebook. A function that raises is logged, and the others are called.
 """
@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from reactdb.logs import logger
 
-__all__ = ["Pace"]
+__all__ = ["PacedThread"]
 
 PAUSE_S: Final = 0.05
 IDLE_S: Final = 2.0
 
 
-class Pace:
+class PacedThread:
     """See the head of this file. Thread safety: any thread calls any method, and never waits."""
 
     def __init__(self, after_all: Callable[[], None], when_idle: Callable[[], None]) -> None:
