@@ -79,4 +79,4 @@ def test_a_feed_says_whether_its_events_make_a_list(games):
 
 
 def test_a_user_completes_public_names_only() -> None:
-    assert sorted({*reactdb.__all__, "errors", "json", "spark", "testing"}) == dir(reactdb)
+    assert sorted({*reactdb.__all__, "errors", "json", "spark", "testing", "web"}) == dir(reactdb)

@@ -20,8 +20,7 @@ from starlette.websockets import WebSocket
 import reactdb.web
 
 PATIENCE_S = 30.0
-# Two seconds are promised, and it takes a tenth of that; a busy machine gets more. A server that waits for its streams never
-# ends.
+# Two seconds are promised, and it takes a tenth of them; a busy machine gets more. A server that waits for streams never ends.
 SOON_S = 10.0
 
 
