@@ -192,6 +192,10 @@ class RowFollower:
         self._is_catching_up = True
         self._threads.run(partial(self._catch_up, rows, primary_key))
 
+    def release(self, rows: list[Any]) -> None:
+        """Free documents that the window does not need any more. Freeing 100,000 takes longer than a frame."""
+        self._threads.run(partial(_release, rows))
+
     def close(self) -> None:
         """Follow nothing any more; the thread ends. Any thread; a second call does nothing."""
         with self._lock:
@@ -283,6 +287,12 @@ class RowFollower:
                 return
             self._messages.append(message)
         self._ring()
+
+
+def _release(rows: list[Any]) -> None:
+    """In parts, so that other threads have their turn in between."""
+    while rows:
+        del rows[-500:]
 
 
 # The followers whose models were neither closed nor destroyed when the program ends.

@@ -313,7 +313,7 @@ class RowModel(_Model):
             self._rearrange(step)
 
     def _rearrange(self, step: Rearrangement) -> None:
-        leaving, gone = step.leaving, list[int]()
+        before, leaving, gone = list(self._rows), step.leaving, list[int]()
         if leaving and len(leaving) < len(self._rows):
             # Where the current row leaves, Qt makes a neighbour the current one. So such rows leave from their own place.
             gone = self._remove_with_current(leaving)
@@ -334,6 +334,7 @@ class RowModel(_Model):
             del self._rows[first:]
             self.endRemoveRows()
         self._rows = list(step.documents)
+        self._follower.release(before)
         columns = self._columns()
         for first, last in step.changed:
             self.dataChanged.emit(self.index(first, 0), self.index(last, columns - 1))
@@ -362,7 +363,10 @@ class RowModel(_Model):
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
         places, documents = step.places, step.documents
-        leaving_rows = [self._rows[row - bisect_left(gone, row)] for row in rest]
+        rows = self._rows
+        leaving_rows = (
+            [rows[row - bisect_left(gone, row)] for row in rest] if gone else [rows[row] for row in rest]
+        )
         after = []
         for index in before:
             # The number of the row before others were removed.
