@@ -161,7 +161,7 @@ __all__ = [
 
 
 # Modules of their own: `reactdb.json.dumps` after `import reactdb`.
-_MODULES: Final = ("errors", "json", "spark", "testing", "web")
+_MODULES: Final = ("errors", "json", "notebook", "qt", "spark", "testing", "textual", "web")
 
 
 def __getattr__(name: str) -> Any:

@@ -79,4 +79,6 @@ def test_a_feed_says_whether_its_events_make_a_list(games):
 
 
 def test_a_user_completes_public_names_only() -> None:
-    assert sorted({*reactdb.__all__, "errors", "json", "spark", "testing", "web"}) == dir(reactdb)
+    assert sorted(
+        {*reactdb.__all__, "errors", "json", "notebook", "qt", "spark", "testing", "textual", "web"}
+    ) == dir(reactdb)
