@@ -22,7 +22,6 @@ Rule of this file: a message has rows of one page, never the whole result.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,6 +36,7 @@ from reactdb.errors import InvalidOption, ReactDBError, UsageError, format_value
 from reactdb.feeds.feed import Feed
 from reactdb.feeds.livelist import LiveList, is_single, parts_of
 from reactdb.html_view import MOST_COLUMNS, Preview, to_html, to_text
+from reactdb.key_spelling import key_text
 from reactdb.notebook.paced_thread import PacedThread
 from reactdb.notebook.running_cell import find_running_cell, replace_earlier_runs
 from reactdb.plain_json import to_plain
@@ -325,9 +325,17 @@ class LiveTable(anywidget.AnyWidget):
     def _row_of(self, document: Any) -> list[Any]:
         """The key as a text, and a text for each column."""
         return [
-            _text_of_key(key_of_document(document, self._primary_key)),
+            self._text_of_key(key_of_document(document, self._primary_key)),
             texts_of(document, self._titles or {}, 200),
         ]
+
+    @staticmethod
+    def _text_of_key(key: Any) -> str | None:
+        try:
+            return None if key is None else key_text(key)
+        except ReactDBError:
+            # A `map` may have put a value there that is no key.
+            return None
 
     # -----------------------------------------------------------------------------------------------------------
     # The end
@@ -387,13 +395,3 @@ class LiveTable(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         return f"<LiveTable of {self._selection!r}>"
-
-
-def _text_of_key(key: Any) -> str | None:
-    """A different text for each key: a text is itself, and any other key `=` and its JSON."""
-    if key is None or (isinstance(key, str) and key[:1] != "="):
-        return key
-    try:
-        return f"={json.dumps(to_plain(key))}"
-    except Exception:
-        return f"={key!r}"
