@@ -33,8 +33,8 @@ from reactdb.values.collation import key_bytes
 
 FRAME_MS: Final = 33
 """Milliseconds between two times that the model takes commits; the first one after a pause is taken at once. Each time, views
-draw their rows, and while other threads write, drawing waits for the interpreter's lock: with 16, a window stood still twice
-as long."""
+draw their rows, and while other threads write, drawing waits for the interpreter's lock. With 16, a window stood still longer
+in two of three measurements."""
 
 BUDGET_S: Final = 0.006
 """Seconds after which the other commits wait for the next frame, so that the window can draw in between."""
