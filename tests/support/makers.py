@@ -664,7 +664,10 @@ def _inspector(stage: Stage) -> None:
 
     own = {"X-Reactdb-Inspector": "1"}
     server = InspectorServer(stage.db, token=None)
-    with in_thread(server), httpx.Client(base_url=server.url, headers=own, timeout=20, verify=False) as client:
+    with (
+        in_thread(server),
+        httpx.Client(base_url=server.url, headers=own, timeout=20, verify=False) as client,
+    ):
         for path in (
             "api/overview",
             "api/activity",
