@@ -4,11 +4,9 @@
     python -m benchmarks.inspector_slider --changes 50000 --rounds 1 --seconds 2
 
 `reactdb open` runs in a process of its own. Another process asks it for a page as of a random seq, again and again without a
-pause, and this process writes: at a pace of 1,000 updates a second, and as fast as it can. Each round writes with and without the
-slider, in turns, and each second time in the other order. A ratio is formed within a round.
-
-CPU is that of the writer's process. Where the rate falls and the CPU of a write does not grow, the writer has lost time on the
-machine's cores, and not by anything that the two processes share in the file.
+pause, and this process writes: at a pace of 1,000 updates a second, and as fast as it can. In each round it writes alone, beside
+the slider, and beside a process that only computes, in another order each time. A ratio is formed within a round. What the slider
+costs beyond the process that computes is what the two share in the file: locks and checkpoints.
 """
 
 from __future__ import annotations
@@ -35,6 +33,7 @@ import reactdb
 
 DOCUMENTS: Final = 100_000
 RATE: Final = 1_000
+REST, BUSY, END = 0, 1, 2
 
 
 def flight(number: int, chosen: random.Random) -> dict[str, Any]:
@@ -54,7 +53,7 @@ def make(path: Path, changes: int) -> None:
         return
     chosen, unfinished = random.Random(3), path.with_suffix(".unfinished")
     documents = min(DOCUMENTS, changes // 10)
-    with reactdb.connect(unfinished, durability="soft") as db:
+    with reactdb.connect(unfinished, durability="soft", retention=None) as db:
         flights = db.table_create("flights")
         for first in range(0, documents, 5_000):
             flights.insert([flight(number, chosen) for number in range(first, min(documents, first + 5_000))])
@@ -79,12 +78,12 @@ def opened(path: Path) -> Iterator[tuple[int, str]]:
         process.wait(10)
 
 
-def drag(port: int, token: str, head: int, state: Synchronized[int], took_s: Any, pause_s: float) -> None:
-    """The hand at the slider, in a process of its own. `state`: 0 rest, 1 drag, 2 end."""
+def drag(port: int, token: str, head: int, state: Synchronized[int], took_s: Any) -> None:
+    """The hand at the slider, in a process of its own."""
     chosen = random.Random(5)
     connection = HTTPConnection("127.0.0.1", port)
-    while state.value != 2:
-        if state.value == 0:
+    while state.value != END:
+        if state.value == REST:
             # The server ends idle connections.
             connection.close()
             time.sleep(0.02)
@@ -101,7 +100,6 @@ def drag(port: int, token: str, head: int, state: Synchronized[int], took_s: Any
         assert answer.status == 200, body
         assert json.loads(body)["at"] == at
         took_s.put(time.perf_counter() - began)
-        time.sleep(pause_s)
 
 
 def write(
@@ -121,71 +119,71 @@ def percentile(values: list[float], part: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * part))]
 
 
+def burn(state: Synchronized[int]) -> None:
+    """A process that only computes."""
+    while state.value != END:
+        if state.value == REST:
+            time.sleep(0.02)
+        else:
+            sum(range(10_000))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.inspector_slider")
     parser.add_argument("--changes", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument(
-        "--pause", type=float, default=0.0, help="seconds between an answer and the next question"
-    )
-    parser.add_argument(
-        "--burn", action="store_true", help="a process that only computes, in the place of the slider"
-    )
+    parser.add_argument("--seconds", type=float, default=3.0)
     options = parser.parse_args()
     path = Path(tempfile.gettempdir()) / f"reactdb-slider-{options.changes}.db"
     make(path, options.changes)
     documents, chosen = min(DOCUMENTS, options.changes // 10), random.Random(7)
     context = multiprocessing.get_context("spawn")
-    state: Any = context.Value("i", 0)
     took_s: Any = context.Queue()
-    with reactdb.connect(path, durability="soft") as db, opened(path) as (port, token):
+    states: dict[str, Any] = {name: context.Value("i", REST) for name in ("slider", "computing")}
+    with reactdb.connect(path, durability="soft", retention=None) as db, opened(path) as (port, token):
         flights = db.table("flights")
-        arguments = (state,) if options.burn else (port, token, db.seq, state, took_s, options.pause)
-        hand = context.Process(target=burn if options.burn else drag, args=arguments, daemon=True)
-        hand.start()
+        others = [
+            context.Process(target=drag, args=(port, token, db.seq, states["slider"], took_s), daemon=True),
+            context.Process(target=burn, args=(states["computing"],), daemon=True),
+        ]
+        for process in others:
+            process.start()
         print(f"{db.seq:,} changes, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
         try:
-            for name, rate in (("paced", RATE), ("unpaced", None)):
-                found: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
-                wal_bytes = 0
+            for pace, rate in (("paced", RATE), ("unpaced", None)):
+                found: dict[str, list[tuple[float, float]]] = {"alone": [], "slider": [], "computing": []}
                 for number in range(options.rounds):
-                    for is_dragged in (False, True) if number % 2 else (True, False):
-                        state.value = int(is_dragged)
+                    names = list(found)
+                    for name in names[number % 3 :] + names[: number % 3]:
+                        for other, state in states.items():
+                            state.value = BUSY if other == name else REST
+                        # What was asked last is answered.
                         time.sleep(0.7)
-                        assert hand.is_alive()
-                        found[is_dragged].append(write(flights, options.seconds, rate, chosen, documents))
-                        if is_dragged:
-                            wal_bytes = max(wal_bytes, os.path.getsize(f"{path}-wal"))
-                state.value = 0
-                ratios = [
-                    dragged[0] / alone[0] for alone, dragged in zip(found[False], found[True], strict=True)
-                ]
-                for is_dragged, what in ((False, "alone"), (True, "with the slider")):
-                    rates, costs = zip(*found[is_dragged], strict=True)
-                    print(f"{name}, {what}: {median(rates):,.0f} writes/s, {median(costs):.1f} us CPU each")
-                every = " ".join(f"{ratio:.3f}" for ratio in ratios)
-                print(f"{name}: ratio {median(ratios):.3f} ({every}), WAL at most {wal_bytes / 1e6:.0f} MB")
+                        assert all(process.is_alive() for process in others)
+                        found[name].append(write(flights, options.seconds, rate, chosen, documents))
+                for name, figures in found.items():
+                    rates, costs = zip(*figures, strict=True)
+                    line = f"{pace}, {name}: {median(rates):,.0f} writes/s, {median(costs):.0f} us CPU each"
+                    if name != "alone":
+                        ratios = [
+                            beside[0] / alone[0]
+                            for alone, beside in zip(found["alone"], figures, strict=True)
+                        ]
+                        every = " ".join(f"{ratio:.2f}" for ratio in ratios)
+                        line += f", ratio {median(ratios):.3f} ({every})"
+                    print(line)
             times: list[float] = []
             while not took_s.empty():
                 times.append(took_s.get() * 1000)
-            if times:
-                print(
-                    f"{len(times)} questions: p50 {percentile(times, 0.5):.0f} ms, p90 {percentile(times, 0.9):.0f}, "
-                    f"longest {max(times):.0f}"
-                )
+            print(
+                f"{len(times)} questions: p50 {percentile(times, 0.5):.0f} ms, p90 {percentile(times, 0.9):.0f}, "
+                f"longest {max(times):.0f}; load {os.getloadavg()[0]:.1f}"
+            )
         finally:
-            state.value = 2
-            hand.join(10)
-
-
-def burn(state: Synchronized[int]) -> None:
-    """A process that only computes, for comparison: what a busy core alone costs the writer."""
-    while state.value != 2:
-        if state.value == 0:
-            time.sleep(0.02)
-        else:
-            sum(range(10_000))
+            for state in states.values():
+                state.value = END
+            for process in others:
+                process.join(10)
 
 
 if __name__ == "__main__":
