@@ -15,6 +15,7 @@ import os
 import socket
 import sys
 import threading
+import urllib.parse
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -160,6 +161,8 @@ class Stage:
                 # Such a cache has a bound. Half full it looks like a leak.
                 if isinstance(one, CACHE):
                     one.cache_clear()
+        # It keeps the addresses of clients, and each server has another port.
+        urllib.parse.clear_cache()
         for _ in range(2):
             gc.collect()
         with session_of(self.db).read() as snapshot:
@@ -650,6 +653,53 @@ def _server(stage: Stage) -> None:
     for home in (rethinkdb, mongodb, http):
         with home.serve_in_thread(stage.db):
             pass
+
+
+@kind("an inspector on a port, a server that is stopped")
+def _inspector(stage: Stage) -> None:
+    import httpx
+
+    from reactdb.servers.inspector.server import InspectorServer
+    from reactdb.servers.server import in_thread
+
+    own = {"X-Reactdb-Inspector": "1"}
+    server = InspectorServer(stage.db, token=None)
+    with (
+        in_thread(server),
+        httpx.Client(base_url=server.url, headers=own, timeout=20, verify=False) as client,
+    ):
+        for path in (
+            "api/overview",
+            "api/activity",
+            "api/log",
+            "api/document?table=games&key==0",
+            "api/rows?table=games",
+            "api/rows?table=games&order=n&where=n>1",
+            f"api/rows?table=games&order=n&at={stage.db.seq}",
+        ):
+            answer = client.get(path)
+            assert answer.is_success, answer.text
+        for has_end in (True, False):
+            with client.stream("GET", "api/stream") as answer:
+                lines = answer.iter_lines()
+                next(lines)
+                if has_end:
+                    stage.write()
+                    next(lines)
+
+
+@kind("streams for browsers, of a server that is stopped")
+def _streams(stage: Stage) -> None:
+    from tests.web.server import Program, follow, serving
+
+    with serving(Program()) as program:
+        program.serve({"all": stage.games, "best": stage.games.order_by("n").limit(2)})
+        with follow(program) as client, follow(program) as other:
+            client.next()
+            stage.write()
+            other.next()
+            client.response.close()
+            program.stop()
 
 
 @kind("a synchronisation")
