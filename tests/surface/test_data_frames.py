@@ -338,7 +338,9 @@ def test_pandas_keeps_integers_of_every_size_with_nulls(games):
 def test_pandas_keeps_integers_beside_nulls_inside_of_dicts_and_lists(db, games):
     """As floats, they would have 53 bits."""
     large = 2**60 + 1
-    games.insert([{"id": 1, "n": {"a": large, "l": [large, None]}, "m": [{"q": large}, {}]}, {"id": 2, "n": {}}])
+    games.insert(
+        [{"id": 1, "n": {"a": large, "l": [large, None]}, "m": [{"q": large}, {}]}, {"id": 2, "n": {}}]
+    )
 
     frame = games.to_pandas()
     assert large == frame["n"][0]["a"]
