@@ -18,10 +18,10 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from time import perf_counter
 from typing import Any, Final, NamedTuple
 from weakref import WeakSet
 
+from reactdb.clock import monotonic
 from reactdb.feeds.live import Ending
 from reactdb.feeds.livelist import Edits, LiveList, primary_key_of
 from reactdb.qt.row_steps import RowStep, steps_between, steps_of
@@ -42,7 +42,7 @@ class StepBatch(NamedTuple):
 
     Attributes:
         primary_key: The field that names the documents afterwards.
-        made_at: The reading of `perf_counter`.
+        made_at: The reading of `monotonic`.
     """
 
     steps: list[RowStep]
@@ -184,7 +184,7 @@ class RowFollower:
             if len(self._messages) <= MOST_WAITING or self._is_catching_up:
                 return False
             first = self._messages[0]
-            return isinstance(first, StepBatch) and perf_counter() - first.made_at > MOST_LAG_S
+            return isinstance(first, StepBatch) and monotonic() - first.made_at > MOST_LAG_S
 
     def catch_up(self, rows: list[Any], primary_key: str) -> None:
         """Replace the waiting steps by those that lead from these rows, the window's, to the newest. Until they come,
@@ -252,9 +252,7 @@ class RowFollower:
             return
         self._primary_key = primary_key_of(followed.live)
         # The steps must reach the window, whatever has been chosen meanwhile: the next ones begin where these end.
-        self._post(
-            StepBatch(steps_of(edits, self._rows, self._primary_key), self._primary_key, perf_counter())
-        )
+        self._post(StepBatch(steps_of(edits, self._rows, self._primary_key), self._primary_key, monotonic()))
 
     def _show(self, followed: Followed) -> None:
         """The whole result, once it has been read."""
@@ -265,7 +263,7 @@ class RowFollower:
             rows, primary_key = list(followed.live), primary_key_of(followed.live)
             steps = steps_between(self._rows, rows, self._primary_key, primary_key)
             self._rows, self._primary_key = list(rows), primary_key
-            self._post(StepBatch(steps, primary_key, perf_counter()))
+            self._post(StepBatch(steps, primary_key, monotonic()))
         followed.end_reading()
         self._post_state(followed, "live")
 
@@ -273,7 +271,7 @@ class RowFollower:
         steps = steps_between(rows, list(self._rows), primary_key, self._primary_key)
         with self._lock:
             states = [one for one in self._messages if isinstance(one, NewState)]
-            self._messages = deque([StepBatch(steps, self._primary_key, perf_counter()), *states])
+            self._messages = deque([StepBatch(steps, self._primary_key, monotonic()), *states])
             self._is_catching_up = False
         self._ring()
 

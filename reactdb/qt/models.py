@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
+from reactdb.clock import monotonic
 from reactdb.errors import InvalidOption, ReactDBError, UsageError, format_value
 from reactdb.logs import logger
 from reactdb.qt.binding import Property, QtCore, Signal, Slot, check_own_thread, check_thread
@@ -33,8 +33,8 @@ from reactdb.values.collation import key_bytes
 
 FRAME_MS: Final = 33
 """Milliseconds between two times that the model takes commits; the first one after a pause is taken at once. Each time, views
-draw their rows, and while other threads write, drawing waits for the interpreter's lock: with 16, a window stood still twice
-as long."""
+draw their rows, and while other threads write, drawing waits for the interpreter's lock. With 16, a window stood still longer
+in two of three measurements."""
 
 BUDGET_S: Final = 0.006
 """Seconds after which the other commits wait for the next frame, so that the window can draw in between."""
@@ -236,7 +236,7 @@ class RowModel(_Model):
         """The bell: at once after a pause, otherwise with the next frame."""
         if self._timer.isActive():
             return
-        left_ms = FRAME_MS - int((perf_counter() - self._last_taken) * 1000)
+        left_ms = FRAME_MS - int((monotonic() - self._last_taken) * 1000)
         if left_ms <= 0:
             self._take()
         else:
@@ -263,7 +263,7 @@ class RowModel(_Model):
             self._is_taking = False
         if count != len(self._rows):
             self.countChanged.emit()
-        self._last_taken = perf_counter()
+        self._last_taken = monotonic()
         if not is_all and not self._is_closed:
             # The window draws, and takes the rest then.
             self._timer.start(FRAME_MS // 4)
@@ -271,7 +271,7 @@ class RowModel(_Model):
     def _take_messages(self) -> bool:
         """Take commits for a few milliseconds. False: some are left."""
         follower = self._follower
-        end = perf_counter() + BUDGET_S
+        end = monotonic() + BUDGET_S
         while not self._is_closed:
             if follower.is_behind:
                 follower.catch_up(list(self._rows), self._primary_key)
@@ -286,7 +286,7 @@ class RowModel(_Model):
                 self._tell_changed()
                 error = message.error
                 self._set_state(message.state, "" if error is None else str(error))
-            if perf_counter() > end:
+            if monotonic() > end:
                 return False
         return True
 

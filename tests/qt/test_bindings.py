@@ -48,7 +48,8 @@ importlib.util.find_spec = lambda name, *rest: None if name in {hidden} else fin
 
 def test_without_a_binding_one_sentence_says_what_to_install():
     assert (
-        "reactdb.errors.MissingExtra: reactdb.qt needs PySide6 or PyQt6: python -m pip install 'reactdb[qt]'"
+        "reactdb.errors.MissingExtra: reactdb.qt needs PySide6 or PyQt6: python -m pip install 'reactdb[qt]',"
+        " or in a checkout: python -m pip install -e '.[qt]'"
         == choose(HIDE.format(hidden=("PySide6", "PyQt6")))
     )
 
