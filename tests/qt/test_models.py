@@ -391,6 +391,17 @@ class TestRoles:
         with pytest.raises(InvalidOption):
             FeedTableModel(games, **options)
 
+    def test_an_edit_of_the_primary_key_is_refused_in_one_line(self, games):
+        model, heard = FeedTableModel(games, ["id"], editable=["id"]), []
+        model.failed.connect(heard.append)
+        run_until(lambda: model.state == "live")
+
+        assert model.setData(model.index(0, 0), 77) is False
+        assert [
+            "id was not changed: the primary key of a document stays: delete the document, and insert a new one"
+        ] == heard
+        model.close()
+
     def test_columns_and_roles_that_are_no_list_are_refused(self, games):
         """A text would make a column of each letter; a dict would lose its titles."""
         for columns in ("score", {"score": "Score"}, None):
