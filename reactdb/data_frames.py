@@ -86,19 +86,31 @@ def rows_of(result: Any) -> list[dict[str, Any]]:
 
 def to_pandas(table: pa.Table) -> Any:
     """A table of Arrow as a DataFrame of pandas. Integers and booleans with nulls get pandas' own types with nulls, because
-    otherwise they would become floats and objects."""
+    otherwise they would become floats and objects. Inside of dicts and lists, integers beside nulls are Python's own: a float
+    has 53 bits, so large ones would change."""
     import pandas
     import pyarrow as pa
 
-    with_nulls = {pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
+    with_nulls = {
+        pa.bool_(): pandas.BooleanDtype(),
+        pa.int8(): pandas.Int8Dtype(),
+        pa.int16(): pandas.Int16Dtype(),
+        pa.int32(): pandas.Int32Dtype(),
+        pa.int64(): pandas.Int64Dtype(),
+        pa.uint8(): pandas.UInt8Dtype(),
+        pa.uint16(): pandas.UInt16Dtype(),
+        pa.uint32(): pandas.UInt32Dtype(),
+        pa.uint64(): pandas.UInt64Dtype(),
+    }
     special = [
         number
         for number, column in enumerate(table.columns)
         if column.null_count and column.type in with_nulls
     ]
     if not special:
-        return table.to_pandas()
-    plain = table.drop_columns([table.column_names[number] for number in special]).to_pandas()
+        return table.to_pandas(integer_object_nulls=True)
+    names = [table.column_names[number] for number in special]
+    plain = table.drop_columns(names).to_pandas(integer_object_nulls=True)
     columns = {
         name: table.column(number).to_pandas(types_mapper=with_nulls.get)
         if number in special

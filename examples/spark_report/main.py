@@ -19,9 +19,7 @@ from reactdb.demo import flights
 try:
     reactdb.spark.check()
 except reactdb.errors.SparkUnavailable as missing:
-    raise SystemExit(
-        f"This example needs Java 17 and Spark: {missing}; in a checkout: python -m pip install -e '.[spark]'"
-    ) from None
+    raise SystemExit(f"This example needs Java 17 and Spark: {missing}") from None
 
 
 def write_flights(path: Path) -> None:

@@ -111,7 +111,10 @@ def make_orders(db: reactdb.Database) -> threading.Thread:
 
 def main() -> None:
     if len(sys.argv) > 1:
-        db = reactdb.connect(sys.argv[1], read_only=True)
+        try:
+            db = reactdb.connect(sys.argv[1], read_only=True)
+        except reactdb.errors.ReactDBError as error:
+            raise SystemExit(str(error)) from None
     else:
         db = reactdb.connect(":memory:")
         make_orders(db).start()

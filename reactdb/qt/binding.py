@@ -76,3 +76,11 @@ def check_thread(what: str) -> None:
         raise UsageError(
             f"{what} lives in the thread of the application: make it there (any thread may write to the database)"
         )
+
+
+def check_own_thread(owner: QtCore.QObject, what: str) -> None:
+    """Raises: UsageError: This is another thread than the one that `owner` lives in."""
+    if owner.thread() != QtCore.QThread.currentThread():
+        raise UsageError(
+            f"{what} in the thread of the window only (any thread may write to the database, and the model follows)"
+        )

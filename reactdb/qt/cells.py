@@ -15,7 +15,7 @@ Rule of this file: values in, values out. It knows no model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
@@ -63,6 +63,17 @@ class Cell(NamedTuple):
             return True
         before, after = read_field(old, self.field), read_field(new, self.field)
         return before is not after and (type(before) is not type(after) or bool(before != after))
+
+
+def make_cells(given: Any, option: str, what: str) -> list[Cell]:
+    """The cells of an option, which is a list.
+
+    Raises: InvalidOption.
+    """
+    # A text is a list of letters to Python, and would make a cell of each.
+    if isinstance(given, (str, dict)) or not isinstance(given, Iterable):
+        raise InvalidOption(f'{option} is a list, such as ["title", "done"], not {format_value(given)}')
+    return [make_cell(one, what) for one in given]
 
 
 def make_cell(given: Any, what: str) -> Cell:

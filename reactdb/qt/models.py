@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from reactdb.clock import monotonic
 from reactdb.errors import InvalidOption, ReactDBError, UsageError, format_value
 from reactdb.logs import logger
-from reactdb.qt.binding import Property, QtCore, Signal, Slot, check_thread
+from reactdb.qt.binding import Property, QtCore, Signal, Slot, check_own_thread, check_thread
 from reactdb.qt.cell_edits import CellEdit, CellEdits, is_same
-from reactdb.qt.cells import MISSING, Cell, from_editor, make_cell, read_field, to_editor
+from reactdb.qt.cells import MISSING, Cell, from_editor, make_cell, make_cells, read_field, to_editor
 from reactdb.qt.doorbell import Doorbell
 from reactdb.qt.follower import RowFollower, StepBatch
 from reactdb.qt.row_steps import (
@@ -175,12 +175,13 @@ class RowModel(_Model):
         """The selection that the model follows. Assign another one, and the model changes to its documents as soon as they
         are read: rows of documents in both stay, and stay selected.
 
-        Raises: What the constructor raises; the model then goes on as before.
+        Raises: What the constructor raises, also in another thread than that of the window; the model then goes on as before.
         """
         return self._selection
 
     @selection.setter
     def selection(self, selection: Any) -> None:
+        check_own_thread(self, "assign the selection of a model")
         if self._is_closed:
             raise UsageError("this model is closed, and follows nothing any more: make another one")
         self._follower.follow(selection)
@@ -430,6 +431,7 @@ class RowModel(_Model):
 
     def _edit(self, row: int, cell: int, given: Any) -> bool:
         """Store what the user has given to a cell."""
+        check_own_thread(self, "edit a cell of a model")
         field = self._cells[cell].field
         if field is None or field not in self._editable or not 0 <= row < len(self._rows):
             return False
@@ -440,6 +442,8 @@ class RowModel(_Model):
                 return True
             if key is None:
                 raise UsageError("this row has no primary key, so it cannot be edited")
+            if field == self._primary_key:
+                raise UsageError("the primary key of a document stays: delete the document, and insert a new one")
             if self._is_closed:
                 raise UsageError("the model is closed, so it cannot be edited")
             edit = CellEdit(self._selection, key, field, old, new, self._origin)
@@ -544,7 +548,7 @@ class FeedModel(RowModel, QtCore.QAbstractListModel):
             InvalidOption: A role is neither a name nor a pair, or an editable field is no role.
             UsageError: The selection is one value; or there is no QApplication, or this is not its thread.
         """
-        cells = [make_cell(role, "a role") for role in roles]
+        cells = make_cells(roles, "roles", "a role")
         names = [cell.title for cell in cells]
         if len(set(names)) < len(names):
             raise InvalidOption(f"two roles have one name: {', '.join(names)}")
@@ -583,7 +587,8 @@ class FeedModel(RowModel, QtCore.QAbstractListModel):
         return None
 
     def setData(self, index: Any, value: Any, role: int = EDIT) -> bool:
-        """Store a value in the field behind a role. False: it was refused, and `failed` has said why."""
+        """Store a value in the field behind a role. False: it was refused, and `failed` has said why; or there is no such
+        field that the user may edit."""
         row = index.row()
         if role == CHECK and self._check_field is not None:
             place = next(at for at, cell in enumerate(self._cells) if cell.field == self._check_field)
@@ -640,7 +645,7 @@ class FeedTableModel(RowModel, QtCore.QAbstractTableModel):
             checkable: Fields with True or False that are shown as a box to tick.
             selection, editable, origin, parent: As for `FeedModel`; so are the errors.
         """
-        cells = [make_cell(column, "a column") for column in columns]
+        cells = make_cells(columns, "columns", "a column")
         if not cells:
             raise InvalidOption("columns has no column")
         super().__init__(selection, cells, editable, checkable, origin, parent)
@@ -673,7 +678,8 @@ class FeedTableModel(RowModel, QtCore.QAbstractTableModel):
         return None
 
     def setData(self, index: Any, value: Any, role: int = EDIT) -> bool:
-        """Store a value in the field of the column. False: it was refused, and `failed` has said why."""
+        """Store a value in the field of the column. False: it was refused, and `failed` has said why; or the user may not
+        edit this column."""
         column = index.column()
         if not 0 <= column < len(self._cells) or role not in (EDIT, CHECK):
             return False

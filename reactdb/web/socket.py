@@ -21,6 +21,7 @@ from typing import Any, Final
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 import reactdb.json
+from reactdb.errors import DatabaseClosed, ReactDBError
 from reactdb.feeds.options import check_seconds
 from reactdb.servers.open_streams import remember_stuck
 from reactdb.web import positions
@@ -77,13 +78,18 @@ async def websocket(
         send_timeout_s: A page that takes nothing for so many seconds is cut off.
 
     Raises:
-        As `sse`.
+        As `sse`. If the feed itself is refused, such as for a table that is gone, the page gets the code 4410 before.
     """
     for name, seconds in (("heartbeat_s", heartbeat_s), ("send_timeout_s", send_timeout_s)):
         check_seconds(name, seconds)
-    feeds = feeds_of(source)
-    if websocket.application_state is WebSocketState.CONNECTING:
-        await websocket.accept()
+    try:
+        feeds = feeds_of(source)
+    except ReactDBError as error:
+        # A page that only sees 1006 would come back for ever, to a table that is gone.
+        await _accept(websocket)
+        await _close(websocket, CODES[CLOSED if isinstance(error, DatabaseClosed) else FAILED], str(error))
+        raise
+    await _accept(websocket)
     after = websocket.query_params.get("after")
     stream = ClientStream(feeds, after, heartbeat_s=heartbeat_s, send_timeout_s=send_timeout_s)
     has_begun = asyncio.Event()
@@ -103,7 +109,13 @@ async def websocket(
     finally:
         stream.close()
         listener.cancel()
-    await _close(websocket, stream)
+    if stream.over in CODES:
+        await _close(websocket, CODES[stream.over], stream.sentence or stream.over)
+
+
+async def _accept(websocket: WebSocket) -> None:
+    if websocket.application_state is WebSocketState.CONNECTING:
+        await websocket.accept()
 
 
 async def _send_all(websocket: WebSocket, stream: ClientStream) -> None:
@@ -159,10 +171,8 @@ def write(message: StreamMessage) -> str:
     return f'{{"event":{event},"id":{place},"data":{message.data}}}'
 
 
-async def _close(websocket: WebSocket, stream: ClientStream) -> None:
-    if stream.over is None or stream.over not in CODES:
-        return
-    reason = (stream.sentence or stream.over).encode()[:MOST_REASON].decode(errors="ignore")
+async def _close(websocket: WebSocket, code: int, reason: str) -> None:
+    reason = reason.encode()[:MOST_REASON].decode(errors="ignore")
     with suppress(TimeoutError, RuntimeError, WebSocketDisconnect, OSError):
         async with asyncio.timeout(CLOSE_S):
-            await websocket.close(CODES[stream.over], reason)
+            await websocket.close(code, reason)

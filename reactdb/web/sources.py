@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from starlette.requests import HTTPConnection
+
 from reactdb.errors import InvalidOption, UsageError, format_value
 from reactdb.feeds.consumers import Flow
 from reactdb.feeds.feed import Feed, flow_of, with_options, with_requests
@@ -33,6 +35,10 @@ def feeds_of(source: Any) -> Feeds:
         UsageError: A feed cannot continue from a position.
         Every error of `changes`.
     """
+    if isinstance(source, HTTPConnection):
+        raise InvalidOption(
+            "the feed comes first, and then the request: sse(feed, request), websocket(feed, websocket)"
+        )
     if not isinstance(source, Mapping):
         return {None: _feed_of(source)}
     if not source:

@@ -57,11 +57,11 @@ import pathlib, re, runpy, sys
 page = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")
 pathlib.Path("orders.py").write_text(re.search(r"```python file=orders.py\\n(.*?)```", page, re.DOTALL)[1])
 program = runpy.run_path("orders.py", run_name="page")
-program["orders"].insert({"customer": "Ada", "hours": 3})
+program["orders"].insert({"customer": "Ada", "hours": 1})
 from PySide6 import QtCore
 timer = QtCore.QElapsedTimer()
 timer.start()
-while not (program["model"].rowCount() and program["undo"].isEnabled()):
+while not (program["model"].rowCount() == 3 and program["undo"].isEnabled()):
     assert timer.elapsed() < 60_000
     program["application"].processEvents(QtCore.QEventLoop.ProcessEventsFlag.WaitForMoreEvents, 20)
 print(program["model"].data(program["model"].index(0, 0)))

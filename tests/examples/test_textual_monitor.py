@@ -69,3 +69,13 @@ def test_without_textual_the_monitor_says_what_to_install():
 
     assert 1 == done.returncode
     assert ["reactdb.textual needs textual"] == [line.split(":")[0] for line in done.stderr.splitlines()]
+
+
+def test_a_file_that_cannot_be_opened_is_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "notes.txt").write_text("no database")
+    main = runpy.run_path(str(MAIN))["main"]
+    for name, reason in (("missing.db", "it does not exist"), ("notes.txt", "is not a reactdb database")):
+        monkeypatch.setattr(sys, "argv", ["main.py", str(tmp_path / name)])
+
+        with pytest.raises(SystemExit, match=reason):
+            main()

@@ -391,6 +391,45 @@ class TestRoles:
         with pytest.raises(InvalidOption):
             FeedTableModel(games, **options)
 
+    def test_an_edit_of_the_primary_key_is_refused_in_one_line(self, games):
+        model, heard = FeedTableModel(games, ["id"], editable=["id"]), []
+        model.failed.connect(heard.append)
+        run_until(lambda: model.state == "live")
+
+        assert model.setData(model.index(0, 0), 77) is False
+        assert [
+            "id was not changed: the primary key of a document stays: delete the document, and insert a new one"
+        ] == heard
+        model.close()
+
+    def test_columns_and_roles_that_are_no_list_are_refused(self, games):
+        """A text would make a column of each letter; a dict would lose its titles."""
+        for columns in ("score", {"score": "Score"}, None):
+            with pytest.raises(InvalidOption, match="columns is a list, such as"):
+                FeedTableModel(games, columns)
+            with pytest.raises(InvalidOption, match="roles is a list, such as"):
+                FeedModel(games, roles=columns)
+
+    def test_a_model_is_not_changed_from_another_thread(self, model, games):
+        raised = []
+
+        def change():
+            for act in (
+                lambda: setattr(model, "selection", games),
+                lambda: model.setData(model.index(0, 1), 7),
+            ):
+                try:
+                    act()
+                except UsageError as error:
+                    raised.append(str(error))
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        thread.join()
+
+        assert ["assign the selection", "edit a cell"] == [text.split(" of a model")[0] for text in raised]
+        assert 10 == games.get(1).run()["score"]
+
     def test_a_model_of_another_thread_is_refused(self, games):
         raised = []
 

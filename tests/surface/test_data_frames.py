@@ -328,6 +328,29 @@ def test_pandas_keeps_integers_and_booleans_with_nulls(games):
     assert [1, 2] == games.to_pandas(fields=["id"])["id"].tolist()
 
 
+def test_pandas_keeps_integers_of_every_size_with_nulls(games):
+    games.insert([{"id": 1, "n": 7}, {"id": 2}])
+
+    for name in ("int8", "uint16", "int32", "uint64"):
+        assert name == str(games.to_pandas(schema={"n": name})["n"].dtype).lower()
+
+
+def test_pandas_keeps_integers_beside_nulls_inside_of_dicts_and_lists(db, games):
+    """As floats, they would have 53 bits."""
+    large = 2**60 + 1
+    games.insert(
+        [{"id": 1, "n": {"a": large, "l": [large, None]}, "m": [{"q": large}, {}]}, {"id": 2, "n": {}}]
+    )
+
+    frame = games.to_pandas()
+    assert large == frame["n"][0]["a"]
+    db.table_create("copies").insert(frame)
+    copy = db.table("copies").get(1).run()
+    assert {"a": large, "l": [large, None]} == copy["n"]
+    assert large == copy["m"][0]["q"]
+    assert {int} == {type(copy["n"]["a"]), type(copy["n"]["l"][0]), type(copy["m"][0]["q"])}
+
+
 def test_polars_has_the_same_values(games):
     games.insert([{"id": 1, "n": {"a": [1]}, "d": Decimal("1.5"), "at": MOMENT}, {"id": 2}])
 

@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from starlette.websockets import WebSocket
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 import reactdb
+from reactdb.web.sources import feeds_of
 from tests.support.feeds import is_clean
 from tests.web.server import PATIENCE_S, SOON_S, Program, serving
 
@@ -129,6 +131,20 @@ def test_a_dropped_table_gives_an_error_and_closes_with_4410_for_good(program, d
     program.serve(db)
     with socket_to(program, "?after=end") as client:
         assert 4410 == code_of(client)[0]
+
+
+def test_a_table_that_is_gone_closes_with_4410_so_that_no_page_comes_back_for_ever(program, db, games):
+    """Without an accepted socket the page would see 1006, as if the connection had broken."""
+    db.table_drop("games")
+    program.serve(games)
+    with socket_to(program) as client:
+        assert (4410, "Table `games` does not exist.") == code_of(client)
+
+
+def test_swapped_arguments_are_one_sentence(games):
+    request = WebSocket({"type": "websocket"}, None, None)
+    with pytest.raises(reactdb.InvalidOption, match="the feed comes first"):
+        feeds_of(request)
 
 
 def test_a_closed_database_closes_with_1012(program, tmp_path):
