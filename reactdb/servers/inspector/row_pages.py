@@ -172,7 +172,7 @@ class RowPages:
                 field = parse_field(order)
                 selection = selection.order_by(desc(field) if is_descending else field)
         except QueryError as error:
-            raise bad(f"{'where' if order is None or where is not None else 'order'}: {error}") from None
+            raise bad(f"{'condition' if order is None or where is not None else 'order'}: {error}") from None
         return selection
 
     def _read_by_key(
