@@ -741,5 +741,5 @@ NO_MAKERS: dict[str, str] = {
     "AsyncDatabase": "sync user_version",
     "AsyncOpenTransaction": "close sync",
     "FeedReader": "is_ending is_finished is_reading on_ready poll position queued rest",
-    "LiveList": "select selection subscribe",
+    "LiveList": "primary_key select selection subscribe",
 }
