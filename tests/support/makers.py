@@ -56,8 +56,8 @@ def kind(name: str, *methods: str) -> Callable[[Kind], Kind]:
 # What functools.lru_cache makes.
 CACHE = type(cache(lambda: None))
 # Python's sqlite3 keeps weak references to some hundred cursors that are gone. Readers keep the sums of a state that they have
-# read until they read another one.
-PASSING = ("weakref.ReferenceType", "reactdb.store.sums.Sums")
+# read until they read another one. A connection keeps its newest statements, up to 128; a cursor that is kept is counted itself.
+PASSING = ("weakref.ReferenceType", "reactdb.store.sums.Sums", "sqlite3.Statement")
 
 
 # Blocks of memory that a round may leave, where there are many rounds: with few, what Python's sqlite3 keeps for a while is more.
