@@ -163,6 +163,8 @@ class Stage:
                     one.cache_clear()
         # It keeps the addresses of clients, and each server has another port.
         urllib.parse.clear_cache()
+        # Each has a cache of statements, and how many there are depends on how many threads read at once.
+        session_of(self.db).engine.readers.close_idle()
         for _ in range(2):
             gc.collect()
         with session_of(self.db).read() as snapshot:
@@ -741,5 +743,5 @@ NO_MAKERS: dict[str, str] = {
     "AsyncDatabase": "sync user_version",
     "AsyncOpenTransaction": "close sync",
     "FeedReader": "is_ending is_finished is_reading on_ready poll position queued rest",
-    "LiveList": "select selection subscribe",
+    "LiveList": "primary_key select selection subscribe",
 }
