@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 
 __all__ = [
     "STOP_GRACE_S",
-    "OpenStream",
+    "EndableStream",
     "OpenStreams",
     "RingingStream",
     "enter",
@@ -44,13 +44,13 @@ _lock = threading.Lock()
 _loops: dict[asyncio.AbstractEventLoop, OpenStreams] = {}
 
 
-class OpenStream(Protocol):
+class EndableStream(Protocol):
     """What ends. `end` is called in the loop, and returns at once."""
 
     def end(self) -> None: ...
 
 
-class RingingStream(OpenStream, Protocol):
+class RingingStream(EndableStream, Protocol):
     """What also waits for commits. `wake` is called in the loop."""
 
     def wake(self) -> None: ...
@@ -66,7 +66,7 @@ class OpenStreams:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.streams: set[OpenStream] = set()
+        self.streams: set[EndableStream] = set()
         self.stopping = 0
         self.stuck: dict[tuple[str, int], None] = {}
         self._rung: list[RingingStream] = []
@@ -109,7 +109,7 @@ def stop() -> None:
         streams.call(streams.end)
 
 
-def enter(stream: OpenStream, loop: asyncio.AbstractEventLoop) -> None:
+def enter(stream: EndableStream, loop: asyncio.AbstractEventLoop) -> None:
     """The stream is open. It ends at once if the server is stopping."""
     listen_to_uvicorn()
     with _lock:
@@ -121,7 +121,7 @@ def enter(stream: OpenStream, loop: asyncio.AbstractEventLoop) -> None:
         stream.end()
 
 
-def leave(stream: OpenStream, loop: asyncio.AbstractEventLoop) -> None:
+def leave(stream: EndableStream, loop: asyncio.AbstractEventLoop) -> None:
     """The stream is closed."""
     with _lock:
         streams = _loops.get(loop)

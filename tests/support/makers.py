@@ -163,6 +163,8 @@ class Stage:
                     one.cache_clear()
         # It keeps the addresses of clients, and each server has another port.
         urllib.parse.clear_cache()
+        # Each has a cache of statements, and how many there are depends on how many threads read at once.
+        session_of(self.db).engine.readers.close_idle()
         for _ in range(2):
             gc.collect()
         with session_of(self.db).read() as snapshot:

@@ -126,7 +126,7 @@ export class FeedsView extends FiguresView {
       { id: "state", label: "State", width: 66 },
       { id: "delivered", label: "Delivered", width: 90, align: "end", class: "t-count" },
       { id: "queued", label: "Queue", width: 68, align: "end", class: "t-count" },
-      { id: "lag", label: "Lag", width: 98, align: "end", class: "end" },
+      { id: "lag", label: "Lag", width: 86, align: "end", class: "end" },
       { id: "dropped", label: "Dropped", width: 84, align: "end", class: "t-count" },
       { id: "seq", label: "At change", width: 96, align: "end", class: "t-count", isQuiet: true },
       { id: "squash", label: "Squash", width: 84, align: "end", class: "end" },
@@ -149,15 +149,15 @@ export class FeedsView extends FiguresView {
         cells: {
           process: name, purpose: feed.purpose ?? "feed", selection: text(feed.selection), routing: text(feed.routing),
           state: text(feed.state), delivered: number(feed.delivered), queued: number(feed.queued), dropped: number(feed.dropped),
-          seq: number(feed.seq), lag: lagText(feed.lag), delivery: text(feed.delivery),
+          seq: number(feed.seq), lag: feed.lag === 0 ? "none" : number(feed.lag), delivery: text(feed.delivery),
           squash: feed.squash_s === null || feed.squash_s === undefined ? "" : feed.squash_s === 0 ? "yes" : `${feed.squash_s} s`,
         },
       }));
     }
     this.list.put(rows);
-    const processes = (answer.processes ?? []).length;
+    const processes = (answer.processes ?? []).filter((process) => process.feeds?.length).length;
     const more = typeof answer.others === "string" && answer.others !== "asked" ? ` · ${answer.others}` : "";
-    setText(this.summary, `${plural(rows.length, "feed")} in ${plural(processes, "process", "processes")}${more}${this.app.at === null ? "" : " · as of now"}`);
+    setText(this.summary, `${plural(rows.length, "feed")}${processes ? ` in ${plural(processes, "process", "processes")}` : ""}${more}${this.app.at === null ? "" : " · as of now"}`);
   }
 }
 
