@@ -2,6 +2,7 @@
 
     connect(..., clock=clock)    all handles on an open file have one clock; by default the system's
     time_ns(), now()             the wall time, of the database whose code runs here: see `in_force`
+    time_text(ms)                a time of the log as text
     monotonic()                  seconds of the real time, for waits that are real whatever the clock is: locks, disks, sockets
     SYSTEM                       the system's clock; its timers are one thread a process, which ends when nothing is due
 
@@ -212,6 +213,12 @@ def now() -> datetime:
     """The wall time of the clock in force, in UTC, to the microsecond."""
     # Not `datetime.now`: under freezegun it would return a class of freezegun's.
     return EPOCH + MICROSECOND * (time_ns() // 1_000)
+
+
+def time_text(time_ms: int) -> str:
+    """A time of the log in ISO 8601, in UTC with milliseconds: `2026-07-21T12:03:04.123Z`."""
+    moment = EPOCH + timedelta(milliseconds=time_ms)
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def call_later(clock: Clock, delay_s: float, callback: Callable[[], Any]) -> PendingCall:

@@ -9,6 +9,7 @@ sockets       the socket of a port, and the system's errors
 places        the connections of a port, and the choice of the one to close when there is no room
 connection    one client, and the part of a protocol (Conversation)
 server        one port
+open_streams  all streams of an event loop; they end when its server stops
 rethinkdb/    RethinkDB's protocol
 mongodb/      MongoDB's protocol
 http/         CouchDB's and Aidbox's HTTP, as ASGI applications

@@ -24,9 +24,9 @@ import stat
 import sys
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
+from reactdb.clock import time_text
 from reactdb.logs import logger
 from reactdb.store.engine import Engine
 from reactdb.store.file import fork
@@ -79,7 +79,7 @@ def describe_process(engine: Engine) -> dict[str, Any]:
         "process": os.getpid(),
         "program": name_program(),
         "is_this": True,
-        "since": datetime.fromtimestamp(since / 1_000, UTC).isoformat(timespec="milliseconds")[:-6] + "Z",
+        "since": time_text(since),
         "feed_count": number,
         "feeds": feeds,
     }

@@ -9,9 +9,10 @@ holds the write lock. So no commit happens during the copy, which keeps it safe 
 `file.sqlite`). FULL and TRUNCATE would take the lock themselves, but continue without it when they do not get it in
 time, and make writers wait for readers. After a complete copy, a commit without changes begins the log again from its
 start. Where reads are in the way, the two steps are tried again while this process does not read: feeds read their
-initial data into memory, other reads may end, and new reads wait, for half a second at most. A reader that is still
-in the way belongs to another program, or takes longer, or is no read of reactdb. Messages say which, as far as the
-system knows it.
+initial data into memory, other reads may end, and new reads wait, for half a second at most. Reads of other programs
+that began before the copy was complete may end between the two steps: the commit of the second step would put the reads
+that begin after it in the way, too. A reader that is still in the way belongs to another program, or takes longer, or is
+no read of reactdb. Messages say which, as far as the system knows it.
 
 The log keeps the room that it had when the checkpoint was due, so that the next commits use it; a checkpoint on
 request gives the room back.
@@ -41,6 +42,8 @@ AGAIN_S = 5.0
 # Seconds that it waits for readers, for each CHECKPOINT_BYTES in the log; and the most.
 WAIT_S = 0.1
 MOST_WAIT_S = 0.5
+# Seconds between two looks whether the reads of other programs have ended: at first, then longer.
+SHORT_S = 0.0005
 # Seconds to wait for the write lock. Other processes hold it for milliseconds.
 LOCK_WAIT_S = 1.0
 # A log with this in it is as good as empty.
@@ -219,13 +222,13 @@ class Checkpoints:
             writer.lock_wait.at_most(LOCK_WAIT_S, in_one_piece=True)
             writer.flushes.settle(writer.connection, "checkpoint")
             self._is_ours = True
-            reason = self._empty_log(keep_bytes)
+            reason = self._empty_log(keep_bytes, end)
             while reason:
                 # First stop the reads of this process. Running reads may end, and new ones wait: reads that each
                 # begin before the last one has ended would keep the log for ever.
                 with writer.engine.hold_reads(end) as are_held:
                     self._is_ours = not are_held
-                    reason = self._empty_log(keep_bytes)
+                    reason = self._empty_log(keep_bytes, end)
                 left_s = end - monotonic()
                 if not reason or left_s <= 0:
                     break
@@ -240,12 +243,23 @@ class Checkpoints:
             return message if message.startswith("checkpoint: ") else f"checkpoint: {message}"
         return reason and f"checkpoint: {reason}"
 
-    def _empty_log(self, keep_bytes: int) -> str:
-        """One try. Returns: the reason of a failure; empty after success."""
+    def _empty_log(self, keep_bytes: int, end: float) -> str:
+        """One try, until `end` (monotonic). Returns: the reason of a failure; empty after success."""
         reason = self._copy_log()
         # After the copy: a feed that begins once all of it is in the file reads in the file, and is not in the way.
         self._writer.engine.settle_reads()
-        return reason or self._begin_log_anew(keep_bytes)
+        if reason:
+            return reason
+        self._await_foreign_reads(end)
+        return self._begin_log_anew(keep_bytes)
+
+    def _await_foreign_reads(self, end: float) -> None:
+        """Wait for the reads of other programs that began before the copy was complete."""
+        guard = self._writer.guard
+        pause_s = SHORT_S
+        while guard is not None and guard.is_log_kept() and (left_s := end - monotonic()) > 0:
+            time.sleep(min(left_s, pause_s))
+            pause_s *= 1.5
 
     def _copy_log(self) -> str:
         """Copy all pages that no reader keeps into the file. Why there are others; empty where there are none."""

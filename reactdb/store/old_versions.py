@@ -3,6 +3,9 @@
 For each key that changed after the seq, its first change after it names the version before. So one pass over the entries, in SQL
 and without documents, gives the difference to the present, whose size is that of the changed keys, not of the changes.
 
+Entries and keys are read in parts, each in a snapshot of its own: a long read would keep the write-ahead log from being emptied,
+and a writer waits for that, also a writer of another process. The log does not change below its end, so the parts fit together.
+
 It has the interface of `undo.Undo`, so a `PastSnapshot` can read through it.
 
 Rule of this file: numbers of versions; a document is read when it is needed.
@@ -10,18 +13,31 @@ Rule of this file: numbers of versions; a document is read when it is needed.
 
 from __future__ import annotations
 
-from reactdb.change import INSERT
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Final
+
+from reactdb.change import DELETE, INSERT
 from reactdb.errors import HistoryLost
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.log import read_low_water
 from reactdb.store.snapshot import Snapshot
 
+PART_ENTRIES: Final = 5_000
+PART_KEYS: Final = 10_000
+"""They take some milliseconds to read."""
+
+# Newest first, so that in a dict the first change of a key remains. All deletions, because of the keys that come and go.
 FIRST_CHANGES = (
-    f"SELECT key, CASE WHEN kind = {INSERT} THEN NULL ELSE prev END FROM log"
-    " WHERE seq > ?1 AND seq <= ?2 AND table_id = ?3 AND (prev IS NULL OR prev <= ?4) ORDER BY seq"
+    f"SELECT key, CASE WHEN kind = {INSERT} THEN NULL ELSE prev END, kind IN ({INSERT}, {DELETE}) FROM log"
+    f" WHERE seq > ?1 AND seq <= ?2 AND table_id = ?3 AND (prev IS NULL OR prev <= ?4 OR kind = {DELETE}) ORDER BY seq DESC"
 )
+KEYS_AFTER = "SELECT key FROM heads WHERE table_id = ? AND key > ? ORDER BY key LIMIT ?"
 PICKED = 100
 PICK = f"SELECT key, body, seal FROM log WHERE seq IN ({', '.join('?' * PICKED)})"
+
+Snapshots = Callable[[], AbstractContextManager[Snapshot]]
+"""Makes a snapshot of the present."""
 
 
 class OldVersions:
@@ -40,18 +56,36 @@ class OldVersions:
         self._until = seq
         # For each changed key, the seq of its version then; None: it had none.
         self._versions: dict[bytes, int | None] = {}
+        self._keys: list[bytes] | None = None
         self._now: Snapshot | None = None
 
-    def begin_from(self, later: OldVersions, now: Snapshot) -> None:
+    def begin_from(self, later: OldVersions, snapshots: Snapshots) -> None:
         """Take over what is known of the same table at a later seq, or at the same one: then only the changes between the two
         are read. Before the first `follow`."""
-        rows = now.connection.execute(FIRST_CHANGES, (self.seq, later.seq, self.table.id, self.seq))
-        for key, version in rows:
-            self._versions.setdefault(key, version)
+        between: dict[bytes, int | None] = {}
+        moved: set[bytes] = set()
+        self._read(snapshots, self.seq, later.seq, between, moved)
         # A key that did not change between has the same version at both.
-        for key, version in later._versions.items():
-            self._versions.setdefault(key, version)
+        self._versions = {**later._versions, **between}
         self._until = later._until
+        if later._keys is not None:
+            self._keys = later._keys
+            if moved:
+                self._keys = [key for key in later._keys if key not in moved]
+                self._keys += [key for key in moved if between[key] is not None]
+                self._keys.sort()
+
+    def catch_up(self, snapshots: Snapshots) -> None:
+        """Take in the changes up to about now, so that the next `follow` has few to read.
+
+        Raises:
+            HistoryLost: Retention has removed changes since.
+        """
+        with snapshots() as now:
+            head = now.seq
+        found: dict[bytes, int | None] = {}
+        self._read(snapshots, self._until, head, found, set())
+        self._add(found, head)
 
     def follow(self, now: Snapshot) -> None:
         """Take in the changes up to this snapshot, and read documents through it from here on.
@@ -59,24 +93,61 @@ class OldVersions:
         Raises:
             HistoryLost: Retention has removed changes since.
         """
+        head = now.seq
+        found: dict[bytes, int | None] = {}
+        self._read_part(now, self._until, head, found, set())
+        self._add(found, head)
+        self._now = now
+
+    def _add(self, found: dict[bytes, int | None], head: int) -> None:
+        for key, version in found.items():
+            self._versions.setdefault(key, version)
+        self._until = max(self._until, head)
+
+    def _read(
+        self,
+        snapshots: Snapshots,
+        since: int,
+        until: int,
+        versions: dict[bytes, int | None],
+        moved: set[bytes],
+    ) -> None:
+        """Add the versions of the keys whose first change past `self.seq` is in since < seq <= until, and the keys that came or
+        went there."""
+        for top in range(until, since, -PART_ENTRIES):
+            with snapshots() as now:
+                self._read_part(now, max(since, top - PART_ENTRIES), top, versions, moved)
+
+    def _read_part(
+        self, now: Snapshot, since: int, until: int, versions: dict[bytes, int | None], moved: set[bytes]
+    ) -> None:
         low = read_low_water(now.connection)
         if self.seq < low:
             raise HistoryLost(self.seq, low + 1)
-        head = now.seq
-        rows = now.connection.execute(FIRST_CHANGES, (self._until, head, self.table.id, self.seq))
-        for key, version in rows:
-            self._versions.setdefault(key, version)
-        self._until = max(self._until, head)
-        self._now = now
+        rows = now.connection.execute(FIRST_CHANGES, (since, until, self.table.id, self.seq)).fetchall()
+        versions.update({key: version for key, version, _ in rows})
+        moved.update(key for key, _, is_moved in rows if is_moved)
 
-    def keys(self) -> list[bytes]:
-        """The keys of the documents then, sorted."""
-        assert self._now is not None
-        versions = self._versions
-        then = [key for key in self._now.keys(self.table) if key not in versions]
-        then += [key for key, version in versions.items() if version is not None]
-        then.sort()
-        return then
+    def keys(self, snapshots: Snapshots) -> list[bytes]:
+        """The keys of the documents then, sorted. They are not to be changed."""
+        if self._keys is None:
+            # A key that changes after it was read is among the versions then.
+            present = [key for key in self._read_keys(snapshots) if key not in self._versions]
+            present += [key for key, version in self._versions.items() if version is not None]
+            present.sort()
+            self._keys = present
+        return self._keys
+
+    def _read_keys(self, snapshots: Snapshots) -> list[bytes]:
+        """The keys of now, and those that were removed while they were read."""
+        found: list[bytes] = []
+        rows: list[tuple[bytes]] = [(b"",)]
+        while rows:
+            with snapshots() as now:
+                self.follow(now)
+                rows = now.connection.execute(KEYS_AFTER, (self.table.id, rows[-1][0], PART_KEYS)).fetchall()
+            found += [key for (key,) in rows]
+        return found
 
     def read(self, key: bytes) -> bytes | None:
         """The encoded document then; None where there was none."""

@@ -11,9 +11,10 @@
     sources         what a program gives: a feed, a selection, or several by name
     positions       the id of a message: the positions of all feeds of a stream as one text
     streams         the messages of one client: changes, ready, reset, error
-    open_streams    all streams of an event loop; they end when the server stops
     event_stream    server-sent events
     socket          WebSockets
+
+All streams of an event loop end when its server stops: `reactdb.servers.open_streams`.
 
 Rule of this folder: nothing waits for a client but the task of that client, and nothing is kept in memory for a slow one beyond a
 short queue: the rest is read from the log.
@@ -28,8 +29,8 @@ try:
 except ImportError:
     raise MissingExtra("reactdb.web", "starlette", "web") from None
 
+from reactdb.servers.open_streams import stop
 from reactdb.web.event_stream import sse
-from reactdb.web.open_streams import stop
 from reactdb.web.socket import websocket
 
 __all__ = ["sse", "stop", "websocket"]

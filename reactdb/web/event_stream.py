@@ -27,8 +27,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from reactdb.feeds.options import check_seconds
+from reactdb.servers.open_streams import remember_stuck
 from reactdb.web import positions
-from reactdb.web.open_streams import remember_stuck
 from reactdb.web.sources import Feeds, feeds_of
 from reactdb.web.streams import GONE, SLOW, ClientStream, StreamMessage
 

@@ -23,8 +23,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 import reactdb.json
 from reactdb.errors import DatabaseClosed, ReactDBError
 from reactdb.feeds.options import check_seconds
+from reactdb.servers.open_streams import remember_stuck
 from reactdb.web import positions
-from reactdb.web.open_streams import remember_stuck
 from reactdb.web.sources import feeds_of
 from reactdb.web.streams import (
     CLOSED,

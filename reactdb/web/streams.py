@@ -34,14 +34,12 @@ from reactdb.errors import (
 from reactdb.feeds.feed import Feed
 from reactdb.feeds.reader import FeedReader
 from reactdb.logs import logger
+from reactdb.servers.open_streams import STOP_GRACE_S, enter, leave, ring
 from reactdb.web import positions
-from reactdb.web.open_streams import enter, leave, ring
 from reactdb.web.sources import Feeds, continued
 
 # Characters that one `take` collects, so that a client that catches up costs few writes, and the others have their turn.
 ENOUGH: Final = 1 << 16
-# A client that does not read has so long to take the end when the server stops.
-STOP_GRACE_S: Final = 0.5
 
 GONE, STOPPING, SLOW, CLOSED, FAILED, UNAVAILABLE = (
     "the client has gone",
@@ -286,7 +284,7 @@ class ClientStream:
     # -----------------------------------------------------------------------------------------------------------
     # Ending
 
-    def end(self, why: str) -> None:
+    def end(self, why: str = STOPPING) -> None:
         """It is over; a message that is being sent is given a moment."""
         if self.over is None:
             self.over = why

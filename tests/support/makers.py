@@ -15,6 +15,7 @@ import os
 import socket
 import sys
 import threading
+import urllib.parse
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -55,8 +56,8 @@ def kind(name: str, *methods: str) -> Callable[[Kind], Kind]:
 # What functools.lru_cache makes.
 CACHE = type(cache(lambda: None))
 # Python's sqlite3 keeps weak references to some hundred cursors that are gone. Readers keep the sums of a state that they have
-# read until they read another one.
-PASSING = ("weakref.ReferenceType", "reactdb.store.sums.Sums")
+# read until they read another one. A connection keeps its newest statements, up to 128; a cursor that is kept is counted itself.
+PASSING = ("weakref.ReferenceType", "reactdb.store.sums.Sums", "sqlite3.Statement")
 
 
 # Blocks of memory that a round may leave, where there are many rounds: with few, what Python's sqlite3 keeps for a while is more.
@@ -160,6 +161,8 @@ class Stage:
                 # Such a cache has a bound. Half full it looks like a leak.
                 if isinstance(one, CACHE):
                     one.cache_clear()
+        # It keeps the addresses of clients, and each server has another port.
+        urllib.parse.clear_cache()
         for _ in range(2):
             gc.collect()
         with session_of(self.db).read() as snapshot:
@@ -652,6 +655,53 @@ def _server(stage: Stage) -> None:
             pass
 
 
+@kind("an inspector on a port, a server that is stopped")
+def _inspector(stage: Stage) -> None:
+    import httpx
+
+    from reactdb.servers.inspector.server import InspectorServer
+    from reactdb.servers.server import in_thread
+
+    own = {"X-Reactdb-Inspector": "1"}
+    server = InspectorServer(stage.db, token=None)
+    with (
+        in_thread(server),
+        httpx.Client(base_url=server.url, headers=own, timeout=20, verify=False) as client,
+    ):
+        for path in (
+            "api/overview",
+            "api/activity",
+            "api/log",
+            "api/document?table=games&key==0",
+            "api/rows?table=games",
+            "api/rows?table=games&order=n&where=n>1",
+            f"api/rows?table=games&order=n&at={stage.db.seq}",
+        ):
+            answer = client.get(path)
+            assert answer.is_success, answer.text
+        for has_end in (True, False):
+            with client.stream("GET", "api/stream") as answer:
+                lines = answer.iter_lines()
+                next(lines)
+                if has_end:
+                    stage.write()
+                    next(lines)
+
+
+@kind("streams for browsers, of a server that is stopped")
+def _streams(stage: Stage) -> None:
+    from tests.web.server import Program, follow, serving
+
+    with serving(Program()) as program:
+        program.serve({"all": stage.games, "best": stage.games.order_by("n").limit(2)})
+        with follow(program) as client, follow(program) as other:
+            client.next()
+            stage.write()
+            other.next()
+            client.response.close()
+            program.stop()
+
+
 @kind("a synchronisation")
 def _sync(stage: Stage) -> None:
     url = f"http://127.0.0.1:{stage.server('http').port}/games"
@@ -691,5 +741,5 @@ NO_MAKERS: dict[str, str] = {
     "AsyncDatabase": "sync user_version",
     "AsyncOpenTransaction": "close sync",
     "FeedReader": "is_ending is_finished is_reading on_ready poll position queued rest",
-    "LiveList": "select selection subscribe",
+    "LiveList": "primary_key select selection subscribe",
 }

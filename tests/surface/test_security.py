@@ -54,11 +54,21 @@ FORBIDDEN_METHODS = {
     "load_extension",
     "enable_load_extension",
 }
-# The one place where code is made: of the shape of an expression, with every value bound by a name.
-GENERATES = {("expression/compile.py", "exec"), ("expression/compile.py", "compile")}
-# Where programs are started: Java, to ask for its version, and Python with the program that runs JavaScript. Nothing of
-# a document or a query is in a command.
-STARTS = {("spark/environment.py", "subprocess"), ("dialects/couchdb/script_process.py", "subprocess")}
+# The one place where code is made: of the shape of an expression, with every value bound by a name. And the prompt, which runs
+# the code that its user types.
+GENERATES = {
+    ("expression/compile.py", "exec"),
+    ("expression/compile.py", "compile"),
+    ("cli/shell.py", "code"),
+    ("cli/shell.py", "codeop"),
+}
+# Where programs are started: Java, to ask for its version, Python with the program that runs JavaScript, and the user's PAGER.
+# Nothing of a document or a query is in a command.
+STARTS = {
+    ("spark/environment.py", "subprocess"),
+    ("dialects/couchdb/script_process.py", "subprocess"),
+    ("cli/shell.py", "subprocess"),
+}
 # Where YAML is read: by a loader that knows what JSON can say, and no anchors.
 READS = {("servers/aidbox/media_types.py", "yaml")}
 

@@ -20,7 +20,7 @@ from starlette.middleware.gzip import GZipMiddleware
 import reactdb
 import reactdb.web
 from reactdb.feeds.feed import flow_of
-from reactdb.web import open_streams
+from reactdb.servers import open_streams
 from reactdb.web.sources import QUEUE_SIZE, feeds_of
 from tests.support.feeds import hub, is_clean
 from tests.web.server import SOON_S, Program, follow, serving

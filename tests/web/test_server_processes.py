@@ -27,8 +27,9 @@ import sys
 from contextlib import asynccontextmanager
 import reactdb, reactdb.web
 from reactdb.feeds.hub import hub_of
+from reactdb.servers.http import inspector
 from starlette.applications import Starlette
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 import uvicorn
 
 db = reactdb.connect(__file__ + ".db")
@@ -43,7 +44,7 @@ async def lifespan(app):
 async def live(request):
     return reactdb.web.sse(table, request)
 
-app = Starlette(routes=[Route("/live", live)], lifespan=lifespan)
+app = Starlette(routes=[Route("/live", live), Mount("/inspector", inspector(db))], lifespan=lifespan)
 if __name__ == "__main__":
     uvicorn.run(app, port=int(sys.argv[1]), log_level="warning")
 """
@@ -89,6 +90,16 @@ def open_all(stack: ExitStack, program: Program, count: int = CLIENTS) -> list[C
     return [stack.enter_context(follow(program)).ready() for _ in range(count)]
 
 
+def open_inspector(stack: ExitStack, program: Program) -> Iterator[str]:
+    """The lines of a stream of the inspector that has begun."""
+    own = {"X-Reactdb-Inspector": "1"}
+    address = f"{program.url}/inspector/api/stream"
+    answer = stack.enter_context(httpx.stream("GET", address, headers=own, timeout=PATIENCE_S, verify=False))
+    lines = answer.iter_lines()
+    assert '"tables":' in next(lines)
+    return lines
+
+
 UVICORN = ("-m", "uvicorn", "live_program:app", "--port", "{port}", "--log-level", "warning")
 
 
@@ -101,7 +112,7 @@ def test_a_server_that_is_told_to_stop_ends_in_order_with_fifty_streams_open(
     tmp_path, command, signal_number
 ):
     with running(tmp_path / "live_program.py", *command) as (process, program), ExitStack() as stack:
-        clients = open_all(stack, program)
+        clients, lines = open_all(stack, program), open_inspector(stack, program)
         began = time.monotonic()
         process.send_signal(signal_number)
         output, errors = process.communicate(timeout=PATIENCE_S)
@@ -109,6 +120,7 @@ def test_a_server_that_is_told_to_stop_ends_in_order_with_fifty_streams_open(
         assert "feeds are closed: True\n" == output
         assert "ERROR" not in errors, errors
         assert all(client.next() is None for client in clients)
+        assert [line for line in lines if line] == []
 
 
 def test_a_server_that_reloads_begins_again_and_the_streams_come_back(tmp_path):
@@ -117,10 +129,11 @@ def test_a_server_that_reloads_begins_again_and_the_streams_come_back(tmp_path):
         running(path, *UVICORN, "--reload", "--reload-delay", "0.1") as (process, program),
         ExitStack() as stack,
     ):
-        clients = open_all(stack, program, 5)
+        clients, lines = open_all(stack, program, 5), open_inspector(stack, program)
         began = time.monotonic()
         path.write_text(PROGRAM + "\n# changed\n")
         assert all(client.next() is None for client in clients)
+        assert [line for line in lines if line] == []
         # A watcher looks every quarter of a second.
         assert time.monotonic() - began < SOON_S
         wait_for(program, process)

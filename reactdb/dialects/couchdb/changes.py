@@ -22,13 +22,13 @@ from typing import Any, Final, Literal, NamedTuple
 
 from reactdb.budget import CALL_STEPS, spend, spend_per_element
 from reactdb.change import Change
+from reactdb.clock import time_text
 from reactdb.dialects.couchdb.change_waiters import Interest, Wakers
 from reactdb.dialects.couchdb.errors import CouchError
 from reactdb.dialects.couchdb.filters import DocumentFilter, IdFilter, SelectorFilter
 from reactdb.dialects.couchdb.names import id_of, key_or_none
 from reactdb.dialects.couchdb.reader import DocumentReader, OpenReading, add_losers
 from reactdb.dialects.couchdb.removals import UNKNOWN, ReceivedDocuments
-from reactdb.dialects.couchdb.sequences import time_text
 from reactdb.dialects.couchdb.states import State, load_many, states_of
 from reactdb.errors import DatabaseClosed
 from reactdb.store.newest import count_newest, read_newest_by_seq

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from reactdb.dialects.couchdb.errors import CouchError
@@ -97,12 +97,6 @@ def _milliseconds(text: str) -> int:
         return int(datetime.fromisoformat(text).timestamp() * 1_000)
     except ValueError:
         raise malformed() from None
-
-
-def time_text(milliseconds: int) -> str:
-    """A time as `since` takes it."""
-    moment = datetime.fromtimestamp(milliseconds / 1_000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def malformed() -> CouchError:

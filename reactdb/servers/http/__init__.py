@@ -11,6 +11,7 @@ encodings     compressed bodies
 json_bodies   JSON of requests, decoded in pieces
 long_poll     long polls
 loop_waiter   waiting for changes without a thread
+served_stream     a feed or long poll, until the server of the program stops
 sessions, origins, limits    users, pages and limits
 page          a page to see the data
 (`inspector(db)` is in `reactdb.servers.inspector`)

@@ -40,6 +40,7 @@ from reactdb.servers.http.origins import Origins
 from reactdb.servers.http.protocol import ADMIT, Bodies, Deferred, Opened, Route, Speaker, Stream
 from reactdb.servers.http.request_parts import Asking, RequestRefused, parameters_of, parts_of
 from reactdb.servers.http.responses import Answer
+from reactdb.servers.http.served_stream import ServedStream
 from reactdb.servers.users import Credentials
 from reactdb.servers.workers import Workers
 
@@ -177,10 +178,10 @@ class HTTPApplication:
         try:
             answer = await self._respond(Request(scope, receive), headers, client, spools)
             if isinstance(answer, Deferred):
-                answer = await self._wait(answer, client)
+                answer = await self._wait(answer, client, scope.get("client"))
             answer_headers = {**answer.headers, **cors}
             if not isinstance(answer, Answer):
-                await self._stream(answer, answer_headers, client, send)
+                await self._stream(answer, answer_headers, client, scope.get("client"), send)
             else:
                 await self._send(answer, answer_headers, scope["method"], client, send)
         except (ClientDisconnect, TimeoutError):
@@ -386,7 +387,7 @@ class HTTPApplication:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
 
     async def _stream(
-        self, opened: Opened, headers: dict[str, str], client: RequestClient, send: Send
+        self, opened: Opened, headers: dict[str, str], client: RequestClient, address: Any, send: Send
     ) -> None:
         """A feed's bytes, until it ends or the client has gone, whichever is first."""
         # A filter may let pass nothing of a long history. It is searched for as long as the client is there.
@@ -394,11 +395,11 @@ class HTTPApplication:
         client.watch()
         stream = opened.stream(partial(self._run, client))
         try:
-            await self._until_gone(stream, self._feed(stream, headers, send), client)
+            await self._until_gone(stream, self._feed(stream, headers, send), client, address)
         finally:
             opened.close()
 
-    async def _wait(self, deferred: Deferred, client: RequestClient) -> Answer:
+    async def _wait(self, deferred: Deferred, client: RequestClient, address: Any) -> Answer:
         """The answer of a long poll.
 
         Raises:
@@ -407,14 +408,14 @@ class HTTPApplication:
         client.watch()
         poll = LongPoll(deferred, partial(self._run, client))
         try:
-            return await self._until_gone(poll, poll.answer(), client)
+            return await self._until_gone(poll, poll.answer(), client, address)
         except ClientDisconnect:
             raise
         except Exception as error:
             return self._speaker.error_of(error)
 
     async def _until_gone(
-        self, one: Stream | LongPoll, work: Coroutine[Any, Any, T], client: RequestClient
+        self, one: Stream | LongPoll, work: Coroutine[Any, Any, T], client: RequestClient, address: Any
     ) -> T:
         """The result of `work`.
 
@@ -425,7 +426,8 @@ class HTTPApplication:
         if self._is_ending:
             one.end()
         try:
-            return await client.until_gone(work)
+            with ServedStream(one, client, address):
+                return await client.until_gone(work)
         finally:
             self._open.discard(one)
 

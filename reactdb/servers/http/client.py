@@ -50,6 +50,13 @@ class RequestClient:
         self.is_gone = True
         self.budget.cancel()
 
+    def leave(self) -> None:
+        """Give it up: from here on it counts as gone. After `watch`."""
+        self.is_gone = True
+        self.budget.cancel()
+        if self._leaving is not None:
+            self._leaving.cancel()
+
     async def until_gone(self, work: Coroutine[Any, Any, T]) -> T:
         """
         Raises:

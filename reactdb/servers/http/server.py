@@ -216,7 +216,10 @@ def together(applications: Mapping[str, HTTPApplication]) -> ASGIApp:
 
 
 class Quiet(uvicorn.Server):
-    """uvicorn without its own signal handlers: the program decides when to stop."""
+    """uvicorn without its own signal handlers: the program decides when to stop, and `close` of HTTPServer ends the streams."""
+
+    # For `servers.open_streams`.
+    ends_its_streams: Final = True
 
     def __init__(self, config: uvicorn.Config, places: Places) -> None:
         super().__init__(config)

@@ -12,7 +12,6 @@ Rule of this file: the time of each line.
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, Final
@@ -36,16 +35,6 @@ GATHER_S: Final = 0.1
 HEARTBEAT_S: Final = 10.0
 MOST_CHANGES: Final = 200
 """Changes with their documents in a line."""
-
-
-def is_server_stopping() -> bool:
-    """Whether the uvicorn that runs this program was told to end.
-
-    uvicorn waits for open answers before it tells its applications that it ends. So the stream looks itself: uvicorn handles the
-    signal with a method of its server.
-    """
-    handler = signal.getsignal(signal.SIGTERM)
-    return bool(getattr(getattr(handler, "__self__", None), "should_exit", False))
 
 
 class OpenedStream:
@@ -79,7 +68,7 @@ class ChangeStream(LoopWaiter):
     async def chunks(self) -> AsyncIterator[bytes]:
         spoken_at = monotonic()
         is_first = True
-        while not (self._is_ending or is_server_stopping()):
+        while not self._is_ending:
             began = monotonic()
             try:
                 line = await self._run(self._read_line, is_first)

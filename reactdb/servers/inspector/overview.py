@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import reactdb
 from reactdb.change import DELETE, INSERT
+from reactdb.clock import time_text
 from reactdb.database import Database
 from reactdb.errors import HistoryLost
 from reactdb.expiry import show_expiry
-from reactdb.servers.inspector.shown_changes import time_text
 from reactdb.session import session_of
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.key_pages import count_changes, count_documents

@@ -88,30 +88,35 @@ class PastTables:
         Returns:
             (the number of rows, the offset, the place of the anchor or None, the keys and encoded documents of the page).
         """
-        with self._session.engine.fresh_snapshot() as now:
+        snapshots = self._session.engine.fresh_snapshot
+        with snapshots() as now:
             low = read_low_water(now.connection)
             if seq < low:
                 raise HistoryLost(seq, low + 1)
             info = find_table_at(now, table, seq)
-            kept = self._find((info.id, seq, *name), info, seq)
-            with kept.lock:
-                later, kept.later = kept.later, None
-                if later is not None:
-                    # No two threads wait for each other: `later` was there before.
-                    with later.lock:
-                        kept.versions.begin_from(later.versions, now)
+        kept = self._find((info.id, seq, *name), info, seq)
+        with kept.lock:
+            later, kept.later = kept.later, None
+            if later is not None:
+                # No two threads wait for each other: `later` was there before.
+                with later.lock:
+                    kept.versions.begin_from(later.versions, snapshots)
+            kept.versions.catch_up(snapshots)
+            if kept.keys is None:
+                kept.keys = (
+                    kept.versions.keys(snapshots) if query is None else self._run(kept.versions, query)
+                )
+                self._limit()
+            keys = kept.keys
+            place = None
+            if anchor is not None:
+                try:
+                    place = keys.index(anchor[0])
+                    offset = max(0, place - anchor[1])
+                except ValueError:
+                    pass
+            with snapshots() as now:
                 kept.versions.follow(now)
-                if kept.keys is None:
-                    kept.keys = self._read_keys(kept.versions, now, query)
-                    self._limit()
-                keys = kept.keys
-                place = None
-                if anchor is not None:
-                    try:
-                        place = keys.index(anchor[0])
-                        offset = max(0, place - anchor[1])
-                    except ValueError:
-                        pass
                 rows = [(key, kept.versions.read(key)) for key in keys[offset : offset + limit]]
         return len(keys), offset, place, rows
 
@@ -138,9 +143,9 @@ class PastTables:
             ):
                 self._kept.popitem(last=False)
 
-    def _read_keys(self, versions: OldVersions, now: Snapshot, query: Query | None) -> list[bytes]:
-        if query is None:
-            return versions.keys()
-        view = ViewOfPast(now, versions.seq, versions)  # type: ignore[arg-type]
-        primary_key = versions.table.primary_key
-        return [primary_key_bytes(document[primary_key]) for document in run(query, view)]
+    def _run(self, versions: OldVersions, query: Query) -> list[bytes]:
+        with self._session.engine.fresh_snapshot() as now:
+            versions.follow(now)
+            view = ViewOfPast(now, versions.seq, versions)  # type: ignore[arg-type]
+            primary_key = versions.table.primary_key
+            return [primary_key_bytes(document[primary_key]) for document in run(query, view)]

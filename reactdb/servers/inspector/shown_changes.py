@@ -5,15 +5,13 @@ Rule of this file: one value in, one dict out.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from reactdb.change import Change
+from reactdb.clock import time_text
 from reactdb.key_spelling import key_text
 
-__all__ = ["show_change", "size_of_change", "time_text"]
-
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+__all__ = ["show_change", "size_of_change"]
 
 
 def show_change(change: Change) -> dict[str, Any]:
@@ -37,9 +35,3 @@ def show_change(change: Change) -> dict[str, Any]:
 def size_of_change(change: Change) -> int:
     """About how many bytes of documents it has."""
     return len(change.old_bytes or b"") + len(change.new_bytes or b"")
-
-
-def time_text(time_ms: int) -> str:
-    """A time of the log in ISO 8601, in UTC with milliseconds."""
-    moment = _EPOCH + timedelta(milliseconds=time_ms)
-    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

@@ -23,7 +23,14 @@ from sys import is_finalizing
 
 from reactdb.errors import StorageMoved
 from reactdb.store.file.identity import FileIdentity, identity_of_status, read_identity
-from reactdb.store.file.wal_index import LOG_HEADER_BYTES, QUICK, STATE_BYTES, VERSION, WalIndex
+from reactdb.store.file.wal_index import (
+    LOG_HEADER_BYTES,
+    LOG_READ_LOCKS,
+    QUICK,
+    STATE_BYTES,
+    VERSION,
+    WalIndex,
+)
 
 # Where a log's header has its salts: https://sqlite.org/fileformat2.html, section 4.1.
 SALTS = slice(16, 24)
@@ -158,6 +165,10 @@ class FileGuard:
         if self._index is None or self._index.read_anew() is None:
             return None
         return self._index.has_foreign_reader()
+
+    def is_log_kept(self) -> bool:
+        """Whether a read of another process keeps the log from being begun anew. False where that cannot be known."""
+        return self._index is not None and bool(self._index.has_foreign_reader(LOG_READ_LOCKS))
 
     @property
     def has_lost_its_log(self) -> bool:

@@ -29,6 +29,8 @@ VERSION = 3_007_000
 LOG_HEADER_BYTES = 32
 # Readers of the log each lock one of these five bytes of the index: UNIX_SHM_BASE is 120, and WAL_READ_LOCK(0) is 3.
 READ_LOCKS = (123, 5)
+# The first is of readers that began when all of the log was in the file. They are not in the way of its restart.
+LOG_READ_LOCKS = (124, 4)
 # `struct flock` of Linux: type, whence, start, length, process.
 LOCK = struct.Struct("@hhqqi4x")
 FRAME_HEADER_BYTES = 24
@@ -84,14 +86,14 @@ class WalIndex:
             self.descriptor = -1
         return self.read()
 
-    def has_foreign_reader(self) -> bool | None:
+    def has_foreign_reader(self, locks: tuple[int, int] = READ_LOCKS) -> bool | None:
         """Whether another process has a read of the log open now; None where that cannot be known. It asks the system who
         has the locks, and takes none: the system names only processes other than this one."""
         try:
             # Imported here because not every system has it.
             import fcntl
 
-            asked = LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, *READ_LOCKS, 0)
+            asked = LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, *locks, 0)
             found = LOCK.unpack(fcntl.fcntl(self.descriptor, fcntl.F_GETLK, asked))
         except (ImportError, OSError, struct.error):
             return None

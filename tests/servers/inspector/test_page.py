@@ -451,6 +451,10 @@ def test_the_log_is_filtered_by_table_kind_and_origin_and_paused(
     with watched_page(browser, f"{url}#view=log") as page:
         page.wait_for_text("#connection", "Live")
         page.tab.select_option("select >> nth=0", "games")
+        kinds = page.tab.eval_on_selector_all(
+            "select >> nth=1 >> option", "options => options.map((each) => each.value)"
+        )
+        assert kinds == ["", "insert", "update", "replace", "delete"]
         page.tab.select_option("select >> nth=1", "update")
         page.wait_for_row(1)
         page.wait("() => document.querySelectorAll('.grid-body .grid-row:not(.away)').length === 1")
@@ -492,7 +496,7 @@ def test_an_edit_a_conflict_an_insert_a_deletion_and_their_undo(
         page.press("e")
         page.tab.fill("#panel textarea", '{"id": "a", "score": ')
         page.press("Control+Enter")
-        page.wait_for_text("#edit-problem", "This is no JSON")
+        page.wait_for_text("#edit-problem", "This is not JSON")
         page.tab.fill("#panel textarea", '{"id": "other", "score": 5}')
         page.press("Control+Enter")
         page.wait(
@@ -561,10 +565,81 @@ def test_a_wrong_condition_is_said_beside_the_search(
     with watched_page(browser, parts[1]) as page:
         page.wait_for_row(1)
         page.press("/")
-        page.type("stock >")
+        page.type("stock = 99")
         page.press("Enter")
-        page.wait_for_text("#search-problem", "position")
+        page.wait_for_text(".empty", "No document matches")
+        page.tab.fill("#search", "stock >")
+        page.press("Enter")
+        page.wait_for_text("#search-problem", "condition: position")
+        assert not page.tab.is_visible(".empty")
         page.tab.fill("#search", "stock = 3 and name = 'part 3'")
         page.press("Enter")
         page.wait_for_text(".summary", "1 of")
         assert not page.tab.is_visible("#search-problem")
+
+
+def test_a_number_as_a_key_is_shown_as_a_number_and_a_text_as_itself(
+    browser: Any, db: reactdb.Database, url: str
+) -> None:
+    db.table_create("games").insert([{"id": 1}, {"id": "1"}, {"id": "=1"}, {"id": "=a"}])
+    with watched_page(browser, f"{url}#table=games") as page:
+        page.wait_for_row(4)
+        cells = page.tab.eval_on_selector_all(
+            ".grid-body .t-key",
+            "cells => cells.map((each) => [each.textContent, each.classList.contains('t-number')])",
+        )
+        assert sorted(cells) == [["1", False], ["1", True], ["=1", False], ["=a", False]]
+        page.tab.click(".grid-body .t-key.t-number")
+        page.wait_for_text("#panel h2", "1")
+        page.wait_for_text("#panel .fields", "number")
+
+
+def test_a_document_that_is_not_inserted_yet_is_not_called_deleted(
+    browser: Any, db: reactdb.Database, url: str
+) -> None:
+    games = db.table_create("games")
+    games.insert({"id": "a"})
+    before = db.seq
+    games.insert({"id": "b"})
+    with_b = db.seq
+    games.get("b").delete()
+    with watched_page(browser, f"{url}#table=games&key=b") as page:
+        page.wait_for_text("#panel .note", "This document is deleted")
+        for moment, text in ((before, "It did not exist at this moment."), (with_b, ""), (db.seq - 1, "")):
+            page.tab.evaluate(
+                "(seq) => { const slider = document.getElementById('slider'); slider.value = String(seq);"
+                " slider.dispatchEvent(new Event('input', {bubbles: true})); }",
+                moment,
+            )
+            page.wait_for_text("#past", f"change {moment}")
+            if text:
+                page.wait_for_text("#panel .note", text)
+            else:
+                page.wait_for_text("#panel .fields", "b")
+
+
+def test_the_log_in_a_narrow_window_shows_what_has_changed_without_scrolling(
+    browser: Any, db: reactdb.Database, url: str
+) -> None:
+    db.table_create("games").insert({"id": "a"})
+    with watched_page(browser, f"{url}#view=log", viewport={"width": 400, "height": 700}) as page:
+        page.wait_for_row(1)
+        titles = page.tab.eval_on_selector_all(
+            ".head .label", "titles => titles.map((each) => each.textContent)"
+        )
+        assert titles[:3] == ["Kind", "Key", "What changed"]
+
+
+def test_the_editor_of_a_long_document_leaves_its_buttons_in_the_window(
+    browser: Any, db: reactdb.Database, url: str
+) -> None:
+    db.table_create("games").insert({"id": "a", "lines": list(range(200))})
+    with watched_page(browser, f"{url}#table=games&key=a", viewport={"width": 1000, "height": 600}) as page:
+        page.wait_for_text("#panel .fields", "lines")
+        page.tab.click("#panel button:has-text('Edit')")
+        page.tab.fill("#panel textarea", "{} }")
+        page.tab.click("#panel button:has-text('Save')")
+        page.wait_for_text("#edit-problem", "This is not JSON")
+        box = page.tab.query_selector("#panel button:has-text('Save')").bounding_box()
+        line_of_time = page.tab.query_selector("#timeline").bounding_box()
+        assert box["y"] + box["height"] <= line_of_time["y"]

@@ -12,6 +12,11 @@ import reactdb
 from reactdb import desc, row
 from reactdb.key_spelling import key_of, key_text
 from reactdb.servers.inspector import row_pages
+from reactdb.session import session_of
+from reactdb.store import old_versions
+from reactdb.store.old_versions import OldVersions
+from reactdb.values import codec
+from reactdb.values.collation import key_value
 from tests.servers.inspector.service import Inspector
 from tests.support.threads import wait_until
 
@@ -248,7 +253,11 @@ def test_a_value_keeps_its_digits_and_dates_are_texts() -> None:
         inspector.application.close()
 
 
-def test_moments_in_any_order_have_the_documents_of_then(db: Any) -> None:
+@pytest.mark.parametrize("part", [5_000, 3])
+def test_moments_in_any_order_have_the_documents_of_then(
+    db: Any, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(old_versions, "PART_ENTRIES", part)
     inspector = Inspector(db)
     choose = random.Random(5)
     for _ in range(40):
@@ -258,3 +267,49 @@ def test_moments_in_any_order_have_the_documents_of_then(db: Any) -> None:
         expected = answer_of(db.at(at), {} if order is None else {"order": order})
         assert [one["doc"]["step"] for one in rows] == steps_of(expected)
     inspector.application.close()
+
+
+def test_what_is_read_in_parts_is_of_one_moment_while_others_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(old_versions, "PART_ENTRIES", 7)
+    monkeypatch.setattr(old_versions, "PART_KEYS", 3)
+    choose = random.Random(11)
+    with reactdb.connect(":memory:") as database:
+        table = database.table_create("t")
+        engine = session_of(database).engine
+
+        def write() -> None:
+            key = choose.randrange(25)
+            if choose.random() < 0.4:
+                table.get(key).delete()
+            else:
+                table.insert({"id": key, "a": choose.random()}, conflict="replace")
+
+        def write_and_look() -> Any:
+            write()
+            return engine.fresh_snapshot()
+
+        for _ in range(150):
+            write()
+        moments = {
+            seq: {one["id"]: one for one in database.at(seq).table("t").run()} for seq in range(20, 110, 6)
+        }
+        info = find_table_at_now(engine)
+        known: list[OldVersions] = []
+        for seq in choose.sample(sorted(moments), len(moments)):
+            versions = OldVersions(info, seq)
+            later = min((one for one in known if one.seq >= seq), key=lambda one: one.seq, default=None)
+            if later is not None:
+                versions.begin_from(later, write_and_look)
+            versions.catch_up(write_and_look)
+            keys = versions.keys(write_and_look)
+            with engine.fresh_snapshot() as now:
+                versions.follow(now)
+                found = {key_value(key): codec.decode(versions.read(key) or b"") for key in keys}
+            assert found == moments[seq]
+            assert keys == sorted(keys)
+            known.append(versions)
+
+
+def find_table_at_now(engine: Any) -> Any:
+    with engine.fresh_snapshot() as now:
+        return now.table("t")

@@ -11,10 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 import reactdb
-from reactdb.servers.http import inspector
 from reactdb.servers.inspector import change_stream
 from reactdb.servers.inspector.change_stream import MOST_CHANGES, ChangeStream
 from reactdb.servers.inspector.server import InspectorServer
@@ -165,29 +163,3 @@ def test_a_silent_stream_has_heartbeats_and_no_thread(db: Any, monkeypatch: pyte
     first, *others = asyncio.run(run())
     assert json.loads(first)["changes"] == []
     assert others == [b"\n"] * 3
-
-
-def test_in_a_program_of_uvicorn_the_stream_ends_when_the_server_is_told_to(
-    db: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    running = uvicorn.Server(
-        uvicorn.Config(inspector(db), port=0, log_config=None, log_level="warning", lifespan="off")
-    )
-    # Outside of the main thread uvicorn handles no signal, so its method is put where a program's main thread has it.
-    monkeypatch.setattr(change_stream.signal, "getsignal", lambda number: running.handle_exit)
-    thread = threading.Thread(target=running.run)
-    thread.start()
-    try:
-        while not running.started:
-            thread.join(0.01)
-        port = running.servers[0].sockets[0].getsockname()[1]
-        address = f"http://127.0.0.1:{port}/api/stream"
-        with httpx.stream("GET", address, headers=OWN, timeout=PATIENCE_S) as answer:
-            lines = lines_of(answer)
-            next(lines)
-            running.should_exit = True
-            assert list(lines) == []
-    finally:
-        running.should_exit = True
-        thread.join(PATIENCE_S)
-    assert not thread.is_alive()

@@ -5,7 +5,7 @@
 
 import { ask, ServerError } from "./api.js";
 import { announce, make, setText, throttled, widthOf } from "./dom.js";
-import { brief, count, fieldName, plural, typeOf } from "./format.js";
+import { brief, count, fieldName, plural, shownKey, typeOf } from "./format.js";
 import { Grid } from "./grid.js";
 
 const LEAD = 60;
@@ -40,7 +40,7 @@ export class DocumentsView {
     this.insertButton.hidden = !this.app.canWrite;
     this.insertButton.disabled = this.app.at !== null;
     this.search = make("input", {
-      type: "search", id: "search", placeholder: "Condition, such as  delay > 15 and state = departed", spellcheck: "false",
+      type: "search", id: "search", placeholder: "Condition", spellcheck: "false",
       autocomplete: "off", autocapitalize: "off", "aria-label": "Condition", "aria-describedby": "search-problem",
       on: {
         input: () => this.typed(),
@@ -64,7 +64,7 @@ export class DocumentsView {
       label: "Documents",
       row: (index) => this.rows[index - this.offset],
       text: (row, column) => this.cellText(row, column),
-      type: (row, column) => (column.isKey ? "t-key" : column.isSign ? "t-sign" : `t-${typeOf(row.doc?.[column.id])}`),
+      type: (row, column) => (column.isKey ? `t-key t-${shownKey(row.key).type}` : column.isSign ? "t-sign" : `t-${typeOf(row.doc?.[column.id])}`),
       rowClass: (row) => (row.isGone ? "gone" : this.fresh.has(row.key) ? "fresh" : ""),
       onSort: (column) => this.sort(column),
       onOpen: (row) => this.app.openDocument(this.table, row.key),
@@ -83,7 +83,7 @@ export class DocumentsView {
 
   cellText(row, column) {
     if (column.isSign) return row.isGone ? "−" : this.fresh.has(row.key) ? "+" : "";
-    if (column.isKey) return row.key;
+    if (column.isKey) return shownKey(row.key).text;
     const value = row.doc !== null && Object.hasOwn(row.doc, column.id) ? row.doc[column.id] : undefined;
     return brief(value);
   }
@@ -265,8 +265,8 @@ export class DocumentsView {
     const isKeyed = this.app.tableInfo(this.table)?.primary_key !== null;
     if (isFirst) {
       this.fields.push({ id: "\u0000sign", label: "", width: 26, isSign: true, isQuiet: true, title: "+ new, − deleted" });
-      this.fields.push({ id: key, label: key, width: this.widthOf(key, sample.map((row) => row.key), "550"), isKey: true, isQuiet: true,
-        canSort: isKeyed, title: `${key}: the key. A text is itself, and the number 1 is =1.` });
+      this.fields.push({ id: key, label: key, width: this.widthOf(key, sample.map((row) => shownKey(row.key).text), "550"), isKey: true, isQuiet: true,
+        canSort: isKeyed, title: `${key}: the key. Numbers have the colour of numbers.` });
     }
     for (const name of added) {
       const values = sample.map((row) => row.doc?.[name]).filter((value) => value !== undefined);
@@ -280,6 +280,17 @@ export class DocumentsView {
         : this.order !== fieldName(field.id) ? "none" : this.desc ? "descending" : "ascending";
     }
     this.grid.setColumns(this.fields);
+    this.search.placeholder = this.exampleCondition();
+  }
+
+  /** A condition that a reader can type for this table. */
+  exampleCondition() {
+    for (const { id } of this.fields.filter((field) => !field.isSign && !field.isKey)) {
+      const value = this.rows.map((row) => row.doc?.[id]).find((each) => typeof each === "number" || typeof each === "boolean"
+        || (typeof each === "string" && /^[A-Za-z][\w-]{0,15}$/.test(each) && !["true", "false", "null", "and", "or", "not"].includes(each)));
+      if (value !== undefined) return `Condition, such as  ${fieldName(id)}${typeof value === "number" ? ">=" : "="}${value}`;
+    }
+    return "Condition";
   }
 
   sortName() { return `${this.order} ${this.desc}`; }
@@ -370,6 +381,8 @@ export class DocumentsView {
   problem(error) {
     const isCondition = error !== null && error.status === 400;
     this.search.setAttribute("aria-invalid", String(isCondition));
+    // What the condition before it had found says nothing about this one.
+    if (isCondition) this.empty.hidden = true;
     this.searchProblem.hidden = error === null;
     setText(this.searchProblem, error === null ? "" : error.message);
   }
@@ -378,10 +391,10 @@ export class DocumentsView {
     const whole = this.app.countOf(this.table);
     const text = this.where && whole !== undefined ? `${count(this.total)} of ${plural(whole, "document")}` : plural(this.total, "document");
     setText(this.summary, this.isBehind ? `${text}, some seconds ago` : text);
-    const isEmpty = this.isLoaded && this.total === 0;
+    const isEmpty = this.isLoaded && this.total === 0 && this.searchProblem.hidden;
     this.empty.hidden = !isEmpty;
     if (isEmpty) {
-      setText(this.empty, this.where ? "No document meets this condition." : this.app.at !== null ? "The table had no documents then."
+      setText(this.empty, this.where ? "No document matches this condition." : this.app.at !== null ? "The table had no documents then."
         : "This table has no documents yet.");
     }
     this.showPlace();

@@ -29,6 +29,17 @@ export function full(value) {
   return typeof value === "string" ? value : JSON.stringify(value, null, 2);
 }
 
+/** A key as the reader sees it, and its type. The server writes a key that is not a text as `=` and its JSON: `=1`. */
+export function shownKey(key) {
+  if (!key?.startsWith("=")) return { text: key ?? "", type: "string" };
+  try {
+    const value = JSON.parse(key.replace(/^=+/, ""));
+    // Of a text that looks like such a spelling, the server doubles the sign.
+    if (typeof value !== "string") return { text: key.slice(1), type: key.startsWith("==") ? "string" : typeOf(value) };
+  } catch { /* a text that begins with the sign */ }
+  return { text: key, type: "string" };
+}
+
 export function bytes(number) {
   if (number === undefined || number === null) return "–";
   const units = ["bytes", "kB", "MB", "GB", "TB"];

@@ -265,8 +265,8 @@ export class Grid {
       }
       if (!isSame) this.unmark(cell);
       if (element.types[i] !== type) {
-        if (element.types[i]) cell.classList.remove(element.types[i]);
-        if (type) cell.classList.add(type);
+        if (element.types[i]) cell.classList.remove(...element.types[i].split(" "));
+        if (type) cell.classList.add(...type.split(" "));
         element.types[i] = type;
       }
     }

@@ -3,7 +3,7 @@
 import { ask, ServerError } from "./api.js";
 import { changeLine, changeText } from "./changes.js";
 import { announce, make, setText } from "./dom.js";
-import { count, kindSign, moment, plural } from "./format.js";
+import { count, kindSign, moment, plural, shownKey } from "./format.js";
 import { Grid } from "./grid.js";
 
 const PAGE = 200;
@@ -32,7 +32,7 @@ export class LogView {
     const changed = () => this.setFilter();
     this.tableSelect = make("select", { "aria-label": "Table", on: { change: changed } });
     this.kindSelect = make("select", { "aria-label": "Kind", on: { change: changed } },
-      ...["", "insert", "update", "delete"].map((kind) => make("option", { value: kind, text: kind || "All kinds" })));
+      ...["", ...DOCUMENT_KINDS].map((kind) => make("option", { value: kind, text: kind || "All kinds" })));
     this.origins = make("datalist", { id: "origins" });
     this.originInput = make("input", { type: "search", id: "origin-filter", list: "origins", placeholder: "Origin", "aria-label": "Origin",
       autocomplete: "off", spellcheck: "false", on: { change: changed, search: changed } });
@@ -50,7 +50,8 @@ export class LogView {
       label: "Changes, the newest first",
       row: (index) => this.changes[index],
       text: (change, column) => this.cellText(change, column),
-      type: (change, column) => (column.id === "kind" ? `k-${change.kind}` : column.class ?? ""),
+      type: (change, column) => (column.id === "kind" ? `k-${change.kind}`
+        : column.id === "key" ? `t-key t-${shownKey(change.documentKey).type}` : column.class ?? ""),
       rowClass: (change) => (change.freshUntil > performance.now() ? "fresh" : ""),
       onOpen: (change) => {
         // A change of a table or an index itself has no document.
@@ -67,18 +68,32 @@ export class LogView {
       onScroll: () => this.scrolled(),
     });
     this.grid.flashes = false;
-    this.grid.setColumns([
-      { id: "seq", label: "Change", width: 84, align: "end", class: "t-count" },
-      { id: "time", label: "Time", width: 118, class: "t-time" },
-      { id: "kind", label: "Kind", width: 88 },
-      { id: "table", label: "Table", width: 96 },
-      { id: "key", label: "Key", width: 138, class: "t-key" },
-      { id: "origin", label: "Origin", width: 132, class: "t-origin" },
-      { id: "what", label: "What changed", width: 640, class: "t-what", put: (cell, change) => cell.replaceChildren(...changeLine(change)) },
-    ]);
+    this.narrow = matchMedia("(max-width: 560px)");
+    this.arrange = () => this.setColumns();
+    this.narrow.addEventListener("change", this.arrange);
+    this.setColumns();
   }
 
-  close() { this.isClosed = true; clearTimeout(this.freshTimer); this.grid.close(); }
+  setColumns() {
+    const seq = { id: "seq", label: "Change", width: 84, align: "end", class: "t-count" };
+    const time = { id: "time", label: "Time", width: 118, class: "t-time" };
+    const kind = { id: "kind", label: "Kind", width: 88 };
+    const table = { id: "table", label: "Table", width: 96 };
+    const key = { id: "key", label: "Key", width: 138 };
+    const origin = { id: "origin", label: "Origin", width: 132, class: "t-origin" };
+    const what = { id: "what", label: "What changed", width: 640, class: "t-what", put: (cell, change) => cell.replaceChildren(...changeLine(change)) };
+    // A narrow window shows only the first columns without scrolling: there, what has changed is more wanted than when.
+    this.grid.setColumns(this.narrow.matches
+      ? [{ ...kind, width: 80 }, { ...key, width: 96 }, { ...what, width: 420 }, table, origin, time, seq]
+      : [seq, time, kind, table, key, origin, what]);
+  }
+
+  close() {
+    this.isClosed = true;
+    clearTimeout(this.freshTimer);
+    this.narrow.removeEventListener("change", this.arrange);
+    this.grid.close();
+  }
 
   select(key) {
     if (key === null) { this.grid.selected = null; this.grid.soon(); }
@@ -90,7 +105,7 @@ export class LogView {
       case "time": return (change.timeText ??= moment(change.time, { millis: true }));
       case "kind": return `${kindSign(change.kind)} ${change.kind}`;
       case "table": return change.table;
-      case "key": return change.documentKey;
+      case "key": return shownKey(change.documentKey).text;
       case "origin": return change.origin ?? "";
       default: return (change.what ??= changeText(change));
     }

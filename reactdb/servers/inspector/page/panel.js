@@ -3,7 +3,7 @@
 import { ask, send, ServerError } from "./api.js";
 import { changeLine, changeTable } from "./changes.js";
 import { byId, make, setText, throttled, toast } from "./dom.js";
-import { ago, count, full, indented, kindSign, moment, typeOf } from "./format.js";
+import { ago, count, full, indented, kindSign, moment, shownKey, typeOf } from "./format.js";
 
 const MARK_MS = 1200;
 const TYPES = { TIME: "time", BINARY: "bytes", decimal: "decimal", date: "date", uuid: "UUID", time: "time of day", timedelta: "duration" };
@@ -66,7 +66,8 @@ export class DocumentPanel {
 
   build() {
     const isKept = this.root.contains(document.activeElement);
-    this.title = make("h2", { text: this.documentKey, tabindex: "-1", title: this.documentKey });
+    const { text } = shownKey(this.documentKey);
+    this.title = make("h2", { text, tabindex: "-1", title: text });
     this.actions = make("div", { class: "actions" });
     if (this.app.canWrite) {
       this.editButton = make("button", { text: "Edit", title: "Edit (E)", on: { click: () => this.edit() } });
@@ -138,7 +139,7 @@ export class DocumentPanel {
     this.answer = answer;
     const isThere = answer.doc !== null && answer.doc !== undefined;
     const past = this.app.at !== null;
-    this.say(isThere ? "" : answer.deleted ? (past ? "It was deleted at this moment." : "This document is deleted.")
+    this.say(isThere ? "" : answer.history?.length ? (past ? "It was deleted at this moment." : "This document is deleted.")
       : past ? "It did not exist at this moment." : "There is no such document.");
     if (this.editButton) {
       this.editButton.disabled = !isThere || past;
@@ -322,7 +323,7 @@ export class DocumentPanel {
     const { editor, table, documentKey } = this;
     if (!editor || editor.isSaving) return;
     const text = editor.text.value;
-    try { JSON.parse(text); } catch (error) { this.editProblem(`This is no JSON: ${error.message}.`); return; }
+    try { JSON.parse(text); } catch (error) { this.editProblem(`This is not JSON: ${error.message}.`); return; }
     editor.isSaving = editor.save.disabled = true;
     try {
       const answer = documentKey === null ? await send("api/insert", { table }, { doc: text })
@@ -396,7 +397,7 @@ function typeName(tagged, value) {
 function confirmDelete(table, key) {
   const dialog = byId("ask");
   setText(byId("ask-title"), "Delete this document?");
-  setText(byId("ask-text"), `${key} in ${table}. The deletion is a change in the log, and can be undone.`);
+  setText(byId("ask-text"), `${shownKey(key).text} in ${table}. The deletion is a change in the log, and can be undone.`);
   dialog.returnValue = "no";
   dialog.showModal();
   return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-"""Open streams: all streams of an event loop. They end when its server stops.
+"""Open streams: all streams of an event loop, of `reactdb.web` and of mounted applications. They end when its server stops.
 
 A server waits for its responses before it ends the program's lifespan, and a stream has no end of its own. No server says that it
 is about to stop. So this file listens to uvicorn: its `Server.shutdown` is the one place that every way passes: SIGTERM, Ctrl-C,
@@ -7,7 +7,7 @@ then the program's own shutdown closes the database. With other servers a progra
 
 Commits come from any thread. The streams that a commit concerns are collected, and the loop is woken once for all of them.
 
-Rule of this file: it knows of a stream only that it has `end` and `wake`.
+Rule of this file: it knows of a stream only that it has `end`, and `wake` if it rings.
 """
 
 from __future__ import annotations
@@ -17,19 +17,43 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
-if TYPE_CHECKING:
-    from reactdb.web.streams import ClientStream
+__all__ = [
+    "STOP_GRACE_S",
+    "OpenStream",
+    "OpenStreams",
+    "RingingStream",
+    "enter",
+    "leave",
+    "listen_to_uvicorn",
+    "remember_stuck",
+    "ring",
+    "stop",
+]
 
 # Connections of clients that do not read are cut off so long after the server has begun to stop: their unsent bytes would keep
 # the server waiting for ever.
 CUT_OFF_S: Final = 1.0
+# Before, a client that does not read has so long to take the end of its stream.
+STOP_GRACE_S: Final = 0.5
 # The addresses of such clients that are remembered.
 MOST_STUCK: Final = 1_000
 
 _lock = threading.Lock()
 _loops: dict[asyncio.AbstractEventLoop, OpenStreams] = {}
+
+
+class OpenStream(Protocol):
+    """What ends. `end` is called in the loop, and returns at once."""
+
+    def end(self) -> None: ...
+
+
+class RingingStream(OpenStream, Protocol):
+    """What also waits for commits. `wake` is called in the loop."""
+
+    def wake(self) -> None: ...
 
 
 class OpenStreams:
@@ -42,12 +66,12 @@ class OpenStreams:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.streams: set[ClientStream] = set()
+        self.streams: set[OpenStream] = set()
         self.stopping = 0
         self.stuck: dict[tuple[str, int], None] = {}
-        self._rung: list[ClientStream] = []
+        self._rung: list[RingingStream] = []
 
-    def ring(self, stream: ClientStream) -> None:
+    def ring(self, stream: RingingStream) -> None:
         with _lock:
             self._rung.append(stream)
             is_first = len(self._rung) == 1
@@ -70,10 +94,8 @@ class OpenStreams:
                 _loops.pop(self.loop, None)
 
     def end(self) -> None:
-        from reactdb.web.streams import STOPPING
-
         for stream in list(self.streams):
-            stream.end(STOPPING)
+            stream.end()
 
 
 def stop() -> None:
@@ -87,7 +109,7 @@ def stop() -> None:
         streams.call(streams.end)
 
 
-def enter(stream: ClientStream, loop: asyncio.AbstractEventLoop) -> None:
+def enter(stream: OpenStream, loop: asyncio.AbstractEventLoop) -> None:
     """The stream is open. It ends at once if the server is stopping."""
     listen_to_uvicorn()
     with _lock:
@@ -96,12 +118,10 @@ def enter(stream: ClientStream, loop: asyncio.AbstractEventLoop) -> None:
         streams = _loops.setdefault(loop, OpenStreams(loop))
         streams.streams.add(stream)
     if streams.stopping:
-        from reactdb.web.streams import STOPPING
-
-        stream.end(STOPPING)
+        stream.end()
 
 
-def leave(stream: ClientStream, loop: asyncio.AbstractEventLoop) -> None:
+def leave(stream: OpenStream, loop: asyncio.AbstractEventLoop) -> None:
     """The stream is closed."""
     with _lock:
         streams = _loops.get(loop)
@@ -110,7 +130,7 @@ def leave(stream: ClientStream, loop: asyncio.AbstractEventLoop) -> None:
             _forget_if_idle(streams)
 
 
-def ring(stream: ClientStream, loop: asyncio.AbstractEventLoop) -> None:
+def ring(stream: RingingStream, loop: asyncio.AbstractEventLoop) -> None:
     """Wake the stream, in its loop. Any thread."""
     streams = _loops.get(loop)
     if streams is not None:
@@ -142,6 +162,9 @@ def listen_to_uvicorn() -> None:
 
     @wraps(shutdown)
     async def end_streams_and_shut_down(self: Any, *arguments: Any, **options: Any) -> Any:
+        if getattr(self, "ends_its_streams", False):
+            # A server of this library. It has ended those of its own applications, and others of the loop go on.
+            return await shutdown(self, *arguments, **options)
         loop = asyncio.get_running_loop()
         with _lock:
             streams = _loops.setdefault(loop, OpenStreams(loop))
