@@ -80,6 +80,9 @@ def _format_call(node: Call) -> str:
         return f"{operands[0]}[{arguments[1]}]"
     if name in _INFIX and len(arguments) > 1:
         return f" {_INFIX[name]} ".join(operands)
+    if name == "filter_match" and isinstance(node.arguments[0], Row):
+        # As `filter` takes it: no method of an expression has this name.
+        return arguments[1]
     if name == "not":
         return f"~{operands[0]}"
     if name == "make_obj":

@@ -443,7 +443,9 @@ class RowModel(_Model):
             if key is None:
                 raise UsageError("this row has no primary key, so it cannot be edited")
             if field == self._primary_key:
-                raise UsageError("the primary key of a document stays: delete the document, and insert a new one")
+                raise UsageError(
+                    "the primary key of a document stays: delete the document, and insert a new one"
+                )
             if self._is_closed:
                 raise UsageError("the model is closed, so it cannot be edited")
             edit = CellEdit(self._selection, key, field, old, new, self._origin)

@@ -29,7 +29,7 @@ from starlette.types import Receive, Scope, Send
 from reactdb.feeds.options import check_seconds
 from reactdb.servers.open_streams import remember_stuck
 from reactdb.web import positions
-from reactdb.web.sources import Feeds, feeds_of
+from reactdb.web.sources import Feeds, check_connection, check_interval, feeds_of
 from reactdb.web.streams import GONE, SLOW, ClientStream, StreamMessage
 
 HEADERS: Final = {
@@ -72,17 +72,16 @@ def sse(
         that ended the feed for good.
 
     Raises:
-        InvalidOption: The source has no changes, or a number is no number of seconds.
+        InvalidOption: The source has no changes, `request` is none, a number is no number of seconds, or `heartbeat_s` or
+            `send_timeout_s` is 0.
         UsageError: A feed cannot be continued: it has `limit` or `skip`, or unites several databases.
         Every error of `changes`, if the source is a selection.
     """
-    for name, seconds in (
-        ("heartbeat_s", heartbeat_s),
-        ("retry_s", retry_s),
-        ("send_timeout_s", send_timeout_s),
-    ):
-        check_seconds(name, seconds)
+    check_interval("heartbeat_s", heartbeat_s)
+    check_seconds("retry_s", retry_s)
+    check_interval("send_timeout_s", send_timeout_s)
     feeds = feeds_of(source)
+    check_connection("request", request, "query_params")
     after = request.headers.get("Last-Event-ID") or request.query_params.get("after")
     if after == positions.END:
         return Response(status_code=204, headers=headers)

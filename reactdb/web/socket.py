@@ -22,10 +22,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 import reactdb.json
 from reactdb.errors import DatabaseClosed, ReactDBError
-from reactdb.feeds.options import check_seconds
 from reactdb.servers.open_streams import remember_stuck
 from reactdb.web import positions
-from reactdb.web.sources import feeds_of
+from reactdb.web.sources import check_connection, check_interval, feeds_of
 from reactdb.web.streams import (
     CLOSED,
     FAILED,
@@ -80,8 +79,9 @@ async def websocket(
     Raises:
         As `sse`. If the feed itself is refused, such as for a table that is gone, the page gets the code 4410 before.
     """
-    for name, seconds in (("heartbeat_s", heartbeat_s), ("send_timeout_s", send_timeout_s)):
-        check_seconds(name, seconds)
+    check_interval("heartbeat_s", heartbeat_s)
+    check_interval("send_timeout_s", send_timeout_s)
+    check_connection("websocket", websocket, "application_state")
     try:
         feeds = feeds_of(source)
     except ReactDBError as error:

@@ -16,6 +16,7 @@ from starlette.requests import HTTPConnection
 from reactdb.errors import InvalidOption, UsageError, format_value
 from reactdb.feeds.consumers import Flow
 from reactdb.feeds.feed import Feed, flow_of, with_options, with_requests
+from reactdb.feeds.options import check_seconds
 from reactdb.feeds.request import Request
 from reactdb.query import Limit, Skip
 
@@ -50,6 +51,24 @@ def feeds_of(source: Any) -> Feeds:
                 + ", ".join(TAKEN)
             )
     return {name: _feed_of(one) for name, one in source.items()}
+
+
+def check_connection(name: str, connection: Any, attribute: str) -> None:
+    """Without a type in its signature, a route of FastAPI gets a text of the address.
+
+    Raises: InvalidOption.
+    """
+    if not hasattr(connection, attribute):
+        kind = "WebSocket" if name == "websocket" else "Request"
+        raise InvalidOption(
+            f"{name} is the {kind} of the route, as in `async def live({name}: {kind})`, not {format_value(connection)}"
+        )
+
+
+def check_interval(name: str, seconds: Any) -> None:
+    """Raises: InvalidOption: It is no number of seconds, or 0, with which nothing but heartbeats or timeouts would happen."""
+    if check_seconds(name, seconds) == 0:
+        raise InvalidOption(f"{name} is more than 0 seconds")
 
 
 def _feed_of(source: Any) -> Feed[Any]:

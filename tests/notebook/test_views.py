@@ -202,6 +202,15 @@ def test_a_function_of_the_program_is_not_called(games):
     assert "not read: it calls a function" in "".join(view.text)
 
 
+def test_a_filter_of_fields_is_shown_as_it_is_written(db):
+    games = db.table_create("filtered")
+
+    assert "<Selection 'filtered'.filter({'score': 3})>" == repr(games.filter(score=3))
+    assert "<Selection 'filtered'.filter({'a': {'b': row['c']}})>" == repr(
+        games.filter({"a": {"b": row["c"]}})
+    )
+
+
 def test_a_selection_says_its_steps(games):
     selection = games.filter(row["score"] > 10).order_by(desc("score")).skip(1).limit(3).pluck("id")
 

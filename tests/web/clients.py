@@ -37,8 +37,8 @@ def bundle(entry: Path, target: Path) -> None:
     """The script and all that it imports as one file."""
     subprocess.run(
         [
-            "node",
-            str(PACKAGES / "esbuild" / "bin" / "esbuild"),
+            # Not by node: where npm runs install scripts, this is a program, and otherwise a script of node.
+            str(PACKAGES / ".bin" / "esbuild"),
             str(entry),
             "--bundle",
             "--format=esm",

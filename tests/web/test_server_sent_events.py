@@ -363,6 +363,19 @@ def test_a_time_that_is_no_number_is_refused(games):
         reactdb.web.sse(games, REQUEST, heartbeat_s=-1)
 
 
+@pytest.mark.parametrize("option", ["heartbeat_s", "send_timeout_s"])
+def test_a_time_of_zero_is_refused(games, option):
+    """Heartbeats without a pause would fill the connection."""
+    with pytest.raises(reactdb.InvalidOption, match=f"{option} is more than 0 seconds"):
+        reactdb.web.sse(games, REQUEST, **{option: 0})
+
+
+@pytest.mark.parametrize("request_", [None, "a text of the address"])
+def test_what_is_no_request_is_refused_in_a_sentence(games, request_):
+    with pytest.raises(reactdb.InvalidOption, match=r"`async def live\(request: Request\)`"):
+        reactdb.web.sse(games, request_)
+
+
 def test_a_table_that_is_missing_is_an_error_of_the_route(db):
     with pytest.raises(reactdb.TableNotFound):
         reactdb.web.sse(db.table("nothing"), REQUEST)
