@@ -145,6 +145,8 @@ def test_a_verb_in_a_pipe_prints_exactly_this(file, arguments, printed):
         ("import F games --format json --delimiter ;", 2, "--delimiter is for CSV"),
         ("import F games --format csv --type nme=int", 1, "there is no column 'nme', which --type names. The nearest is `name`"),
         ("completion tcsh", 2, "tcsh"),
+        ("rows F games --limit x", 2, "'x' is not a whole number. Try"),
+        ("demo --speed x", 2, "'x' is not a number. Try"),
     ],
 )  # fmt: skip
 def test_wrong_input_is_one_line_with_its_reason_and_changes_nothing(file, arguments, exit_code, words):

@@ -54,7 +54,7 @@ LOOK_S: Final = 0.1
 
 
 @dataclass(slots=True)
-class Followed:
+class FollowedRows:
     """A live list, once it is read."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -73,7 +73,7 @@ class RowPages:
         self._session = session_of(db)
         self._past = PastTables(self._session)
         self._lock = threading.Lock()
-        self._followed: OrderedDict[tuple[Any, ...], Followed] = OrderedDict()
+        self._followed: OrderedDict[tuple[Any, ...], FollowedRows] = OrderedDict()
         # The thread of the live lists, from the first of them on.
         self._scheduler: Any = None
         # The moment as of which a large table is shown: (seq, when it was chosen).
@@ -201,7 +201,7 @@ class RowPages:
         with self._lock:
             followed = self._followed.get((table, *name))
             if followed is None:
-                followed = self._followed[(table, *name)] = Followed()
+                followed = self._followed[(table, *name)] = FollowedRows()
             self._followed.move_to_end((table, *name))
         with followed.lock:
             if followed.documents is None or followed.documents.state not in ("live", "loading"):
