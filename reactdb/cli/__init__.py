@@ -29,6 +29,7 @@ Rule of this package: it uses the public library and the store's tools, and no S
 from __future__ import annotations
 
 import os
+import re
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -42,6 +43,8 @@ from reactdb.cli.terminal import one_line
 from reactdb.errors import ReactDBError
 
 INTERRUPTED = 130
+# click's `'x' is not a valid integer range` names a class of click.
+_NO_NUMBER = re.compile(r"is not a valid (integer|float)(?: range)?(?=\.|$)")
 
 # Name -> (module, attribute, help line of `reactdb --help`). A test compares the help line with the command's docstring.
 COMMANDS = {
@@ -120,7 +123,7 @@ class Commands(Verbs):
             result = run(*args, standalone_mode=False, **options)
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx is not None else "reactdb"
-            message = error.format_message()
+            message = _NO_NUMBER.sub(_number_words, error.format_message())
             fail(
                 f"{message}{'' if message.endswith(('.', '?')) else '.'} Try `{where} --help`.",
                 error.exit_code,
@@ -139,6 +142,10 @@ class Commands(Verbs):
             )
         # After `--help` and `--version`, the result is the exit code.
         sys.exit(result if isinstance(result, int) and not isinstance(result, bool) else 0)
+
+
+def _number_words(found: re.Match[str]) -> str:
+    return "is not a whole number" if found[1] == "integer" else "is not a number"
 
 
 def fail(message: str, exit_code: int = 1) -> NoReturn:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from reactdb.cli.files import complete_file, file_argument, json_option, open_database
@@ -20,6 +22,8 @@ def backup(file: str, target: str, overwrite: bool, as_json: bool) -> None:
 
     In Python: db.backup("copy.db")
     """
+    if not overwrite and os.path.lexists(target):
+        raise click.ClickException(f"{target} exists: name another TARGET, or replace it with --overwrite")
     with open_database(file) as database, Progress("bytes") as progress:
 
         def show(done: int, total: int) -> None:

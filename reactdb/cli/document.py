@@ -89,7 +89,7 @@ def parse_document(text: str, number: int) -> dict[str, Any]:
     try:
         document = loads(text)
     except InvalidDocument as error:
-        raise click.ClickException(f"document {number}: {error}") from None
+        raise click.ClickException(f"document {number}: {str(error).removeprefix('document: ')}") from None
     if not isinstance(document, dict):
         raise click.ClickException(
             f"document {number} is {format_value(to_json(document))}, and not a JSON object, such as '{{\"id\": 1}}'"
@@ -118,6 +118,7 @@ def delete(file: str, table: str, keys: tuple[str, ...], origin: str | None) -> 
                     f"table `{table}` has no document {format_value(key)}; nothing was deleted"
                 )
             target.get(key).delete()
+    them = "it" if len(keys) == 1 else "them"
     click.echo(
-        f"deleted {plural(len(keys), 'document')} of {table}; reactdb undo {safe(file)} brings them back"
+        f"deleted {plural(len(keys), 'document')} of {table}; reactdb undo {safe(file)} brings {them} back"
     )

@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from reactdb.cli import csvform
-from reactdb.cli.terminal import columns, cut, safe, text_width
+from reactdb.cli.terminal import columns, cut, plural, safe, text_width
 from reactdb.json import dumps, readable
 
 # So many documents together decide the columns and their width.
@@ -22,6 +22,8 @@ LAID_OUT_TOGETHER: Final = 100
 WIDEST_CELL: Final = 40
 # A column cut to fewer characters shows nothing of its value.
 NARROWEST_CELL: Final = 6
+# Before a column gets narrower than this, the last columns are left out, unless the caller has named the columns.
+READABLE_CELL: Final = 11
 GAP: Final = 2
 
 Document = Mapping[str, Any]
@@ -33,13 +35,20 @@ def as_json(documents: Iterable[Document]) -> Iterator[str]:
 
 
 def as_columns(
-    documents: Iterable[Document], primary_key: str | None, screen: int, names: Sequence[str] = ()
+    documents: Iterable[Document],
+    primary_key: str | None,
+    screen: int,
+    names: Sequence[str] = (),
+    hint: str = "",
 ) -> Iterator[str]:
     """Lines of a table, cut to the screen's width, with a header for every hundred documents.
 
+    If the screen has no room for all fields, the last ones are named in a line below the table.
+
     Args:
         primary_key: The field of the first column; None: the documents have no key, such as those of a `pluck`.
-        names: The columns; empty: all fields.
+        names: The columns, all of which are shown; empty: the fields for which the screen has room.
+        hint: How to see the other fields, such as `--long`.
     """
     pending = iter(documents)
     while page := list(islice(pending, LAID_OUT_TOGETHER)):
@@ -48,23 +57,38 @@ def as_columns(
         cells = [[cell(one[name]) if name in one else "" for name in fields] for one in page]
         numbers = [all(is_number(one.get(name, 0)) for one in page) for name in fields]
         header = [cut(safe(name), WIDEST_CELL) for name in fields]
-        narrow(header, cells, screen)
+        # A key that is cut cannot be given to `get`.
+        whole = 1 if first and not names else 0
+        fit(header, cells, screen, whole, NARROWEST_CELL if names else READABLE_CELL)
         title, *body = columns(header, cells, numbers)
         yield click.style(cut(title, screen), bold=True)
         yield from (cut(line, screen) for line in body)
+        if rest := fields[len(header) :]:
+            words = (
+                f"and {plural(len(rest), 'field')} more{hint and f' ({hint})'}: {', '.join(map(safe, rest))}"
+            )
+            yield click.style(cut(words, screen), dim=True)
 
 
-def narrow(header: list[str], cells: list[list[str]], screen: int) -> None:
-    """Cut the widest columns, so that each column has its place on the screen, if the screen is wide enough for that."""
+def fit(header: list[str], cells: list[list[str]], screen: int, whole: int, least: int) -> None:
+    """Cut the widest columns, and leave out the last ones, so that every column left has its place on the screen.
+
+    Args:
+        whole: So many first columns are cut only at half the screen.
+        least: A column that is wider keeps so many characters.
+    """
     widths = [max(text_width(row[place]) for row in (header, *cells)) for place in range(len(header))]
-    room = screen - GAP * (len(header) - 1)
-    if sum(widths) <= room:
-        return
-    longest = max(widths)
-    while longest > NARROWEST_CELL and sum(min(one, longest) for one in widths) > room:
+    floors = [min(one, screen // 2 if place < whole else least) for place, one in enumerate(widths)]
+    if least > NARROWEST_CELL:
+        while len(floors) > 1 and sum(floors) + GAP * (len(floors) - 1) > screen:
+            floors.pop()
+    del widths[len(floors) :]
+    room = screen - GAP * (len(floors) - 1)
+    longest = max(widths, default=0)
+    while longest > least and sum(map(max, floors, (min(one, longest) for one in widths))) > room:
         longest -= 1
     for row in (header, *cells):
-        row[:] = [cut(text, longest) for text in row]
+        row[:] = [cut(text, max(floor, longest)) for text, floor in zip(row, floors, strict=False)]
 
 
 def as_records(documents: Iterable[Document], names: Sequence[str] = ()) -> Iterator[str]:

@@ -150,7 +150,7 @@ def print_documents(
         echo_lines(documentlines.as_json(selected()), safe_json)
     else:
         primary_key = then.table(table).primary_key
-        shown = documentlines.as_columns(selected(), primary_key, screen_width(), names)
+        shown = documentlines.as_columns(selected(), primary_key, screen_width(), names, "--long shows all")
         first = next(shown, None)
         if first is None:
             note("no documents")

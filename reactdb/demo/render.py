@@ -54,10 +54,10 @@ def next_steps(file: str | None) -> str:
     """Suggested next commands; `file` is None if the database was temporary."""
     shown = _quote(file or "flights.db")
     steps = [
-        (f"reactdb open {shown}", "tables, changes and time in the browser"),
+        (f"reactdb open {shown}", "watch it in the browser"),
         (f"reactdb shell {shown}", "a Python prompt on the file"),
         (f"reactdb rows {shown} {TABLE} --limit 5", "documents"),
-        (f"reactdb tail {shown} {TABLE}", "every change of the day, with its old and new value"),
+        (f"reactdb tail {shown} {TABLE}", "all changes, old and new"),
     ]
     if file is None:
         steps.insert(0, (f"reactdb demo --db {shown}", "the same, into a file that stays"))

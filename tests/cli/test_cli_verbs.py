@@ -133,7 +133,9 @@ def test_a_verb_in_a_pipe_prints_exactly_this(file, arguments, printed):
         ("table create F games", 1, "Table `games` already exists"),
         ("table create F no/name", 1, "invalid"),
         ("tail F --since 99", 2, "--since 99 is past the end: the newest change has seq"),
-        ("backup F F", 1, "cannot open"),
+        ("backup F F", 1, "exists: name another TARGET, or replace it with --overwrite"),
+        ("backup F F --overwrite", 1, "cannot open"),
+        ("put F games {a", 1, "document 1: not JSON: "),
         ("undo F --count 9", 1, "the log has 2 commits to take back"),
         ("undo F --origin nobody", 1, "the log has no commits of 'nobody' to take back"),
         ("undo F --commit 99", 1, "there is no seq 99 yet"),
@@ -143,6 +145,8 @@ def test_a_verb_in_a_pipe_prints_exactly_this(file, arguments, printed):
         ("import F games --format json --delimiter ;", 2, "--delimiter is for CSV"),
         ("import F games --format csv --type nme=int", 1, "there is no column 'nme', which --type names. The nearest is `name`"),
         ("completion tcsh", 2, "tcsh"),
+        ("rows F games --limit x", 2, "'x' is not a whole number. Try"),
+        ("demo --speed x", 2, "'x' is not a number. Try"),
     ],
 )  # fmt: skip
 def test_wrong_input_is_one_line_with_its_reason_and_changes_nothing(file, arguments, exit_code, words):
@@ -280,6 +284,21 @@ def test_wide_documents_keep_every_column_on_the_screen(file, on_terminal):
 
     assert header.endswith("field5")
     assert max(len(header), len(line)) <= 80
+
+
+def test_fields_without_room_on_the_screen_are_named_and_the_key_is_whole(file, on_terminal):
+    key = "2026-11-29-long-key-of-a-flight"
+    with reactdb.connect(file) as db:
+        db["quiet"].insert({"id": key, **{f"field{n}": "x" * 50 for n in range(9)}})
+
+    header, line, rest = run("rows", file, "quiet").stdout.splitlines()
+    named = run("rows", file, "quiet", "--column", "id,field6,field7,field8").stdout.splitlines()
+
+    assert line.split()[0] == key
+    assert header.split() == ["id", "field0", "field1", "field2"]
+    assert rest.startswith("and 6 fields more (--long shows all): field3, field4")
+    assert max(map(len, (header, line, rest))) <= 80
+    assert named[0].split() == ["id", "field6", "field7", "field8"]
 
 
 def test_a_drop_asks_on_a_terminal(file, on_terminal):

@@ -485,6 +485,10 @@ def test_the_next_steps_name_the_file_that_was_kept():
     assert "reactdb demo --db" in render.next_steps(None)
 
 
+def test_the_next_steps_fit_a_terminal_of_80_columns():
+    assert max(map(len, render.next_steps(None).splitlines())) <= 80
+
+
 @pytest.mark.parametrize(("share", "expected"), [(0.0, 1), (0.5, 2), (0.51, 3), (0.99, 4), (1.0, 4)])
 def test_a_quantile_is_one_of_the_values(share, expected):
     assert expected == replay.quantile([1, 2, 3, 4], share)

@@ -500,7 +500,7 @@ def test_an_edit_a_conflict_an_insert_a_deletion_and_their_undo(
         page.tab.fill("#panel textarea", '{"id": "other", "score": 5}')
         page.press("Control+Enter")
         page.wait(
-            "() => /^(?!This is no JSON).{20,}/.test(document.getElementById('edit-problem').innerText)"
+            "() => /^(?!This is not JSON).{20,}/.test(document.getElementById('edit-problem').innerText)"
         )
         page.tab.fill("#panel textarea", '{"id": "a", "score": 5}')
         with db.transaction(origin="desk"):
