@@ -26,8 +26,6 @@ ALLOWED = {
     "clock.py": "it is the clock",
     "cli": "a command draws for a person",
     "demo": "the demo plays and measures for a person",
-    "qt/follower.py": "how long a batch waits for a window, which draws in real time",
-    "qt/models.py": "the frames of a window, which draws in real time",
     "spark": "Spark's processes wait for Spark, and look at the age of files",
     "dialects/couchdb/database.py": "how long a step has computed, so that others get a turn",
     "dialects/couchdb/find.py": "how long a query took, for its answer",
