@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import reactdb
 from reactdb import desc, row
 from reactdb.qt import FeedModel
+from reactdb.qt import models as models_module
 from reactdb.qt import row_steps as row_steps_module
 from reactdb.qt.row_steps import (
     Rearrangement,
@@ -56,6 +57,8 @@ def selections_of(games: Any) -> list[Any]:
 @pytest.mark.parametrize("most_steps", [200, 2], ids=["step by step", "rearranged"])
 def test_the_model_has_the_list_that_the_query_gives(most_steps, monkeypatch):
     monkeypatch.setattr(row_steps_module, "MOST_STEPS", most_steps)
+    # Commits are taken at once, and not in the next frame.
+    monkeypatch.setattr(models_module, "FRAME_MS", 0)
 
     @seed(20261128)
     @settings(max_examples=12, deadline=None, database=None, suppress_health_check=list(HealthCheck))
