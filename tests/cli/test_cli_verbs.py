@@ -349,6 +349,15 @@ def test_put_reads_lines_and_names_the_keys_that_it_makes(file):
         assert {"me"} == {change.origin for change in db.log(db.seq - 2)}
 
 
+def test_put_takes_line_separators_of_unicode_as_text(file):
+    text = "a\u2028b\u2029c\x85d"
+
+    done(run("put", file, "quiet", input=json.dumps({"id": 1, "text": text}, ensure_ascii=False) + "\r\n"))
+
+    with reactdb.connect(file) as db:
+        assert text == db["quiet"].get(1).run()["text"]
+
+
 def test_a_backup_is_a_database_of_the_same_content(file, tmp_path):
     result = json.loads(done(run("backup", file, tmp_path / "copy.db", "--json")).stdout)
 
