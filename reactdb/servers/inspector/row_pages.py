@@ -74,6 +74,7 @@ class RowPages:
         self._past = PastTables(self._session)
         self._lock = threading.Lock()
         self._followed: OrderedDict[tuple[Any, ...], KeptList] = OrderedDict()
+        self._is_closed = False
         # The thread of the live lists, from the first of them on.
         self._scheduler: Any = None
         # The moment as of which a large table is shown: (seq, when it was chosen).
@@ -82,6 +83,7 @@ class RowPages:
     def close(self) -> None:
         """End the live lists."""
         with self._lock:
+            self._is_closed = True
             followed = list(self._followed.values())
             self._followed.clear()
             scheduler, self._scheduler = self._scheduler, None
@@ -197,7 +199,20 @@ class RowPages:
     def _follow(
         self, table: str, name: tuple[Any, ...], where: str | None, order: str | None, is_descending: bool
     ) -> LiveList:
-        """The live list of this result."""
+        """The live list of this result, once it is read."""
+        while True:
+            documents = self._find_list(table, name, where, order, is_descending)
+            wait_until_read(documents)
+            if documents.error is not None:
+                raise documents.error
+            if documents.state != "closed":
+                return documents
+            # Other requests needed its place before it was read: it is empty.
+            self._session.check_open()
+
+    def _find_list(
+        self, table: str, name: tuple[Any, ...], where: str | None, order: str | None, is_descending: bool
+    ) -> LiveList:
         with self._lock:
             followed = self._followed.get((table, *name))
             if followed is None:
@@ -212,18 +227,20 @@ class RowPages:
             documents = followed.documents
         ended = []
         with self._lock:
+            if self._followed.get((table, *name)) is not followed:
+                # It was ended before it had its list, which nobody else would close.
+                ended.append(followed)
             while len(self._followed) > MOST_LISTS:
                 ended.append(self._followed.popitem(last=False)[1])
         for one in ended:
             if one.documents is not None:
                 one.documents.close()
-        wait_until_read(documents)
-        if documents.error is not None:
-            raise documents.error
         return documents
 
     def _find_scheduler(self) -> Any:
         with self._lock:
+            if self._is_closed:
+                raise bad("The inspector was closed.", 503)
             if self._scheduler is None:
                 # Imported here because most pages need none.
                 from reactivex.scheduler import EventLoopScheduler
