@@ -423,6 +423,16 @@ def test_only_the_commits_of_an_origin_are_taken_back(file):
     assert ({"id": 1, "player": "Bob", "score": 12}, {"id": 2}) == (content(file)[1], content(file)[2])
 
 
+def test_a_document_with_a_conflict_keeps_all_of_its_changes(file):
+    for score, origin in ((1, "ui"), (2, "sync"), (3, "ui")):
+        done(run("put", file, "games", json.dumps({"id": 1, "score": score}), "--origin", origin))
+    before = content(file)
+    result = done(run("undo", file, "--origin", "ui", "--count", "2", "--skip-conflicts"))
+
+    assert "left out" in result.stderr
+    assert before == content(file)
+
+
 def test_a_document_that_was_changed_since_is_not_overwritten(file):
     done(run("put", file, "games", '{"id": 1}', '{"id": 2}', "--origin", "ui"))
     done(run("put", file, "games", '{"id": 2, "new": true}'))
