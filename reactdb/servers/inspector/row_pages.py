@@ -30,6 +30,7 @@ from reactdb.servers.inspector.parameters import bad
 from reactdb.servers.inspector.past_tables import PastTables, find_table_at
 from reactdb.session import session_of
 from reactdb.store.key_pages import count_before, count_documents, find_key_at
+from reactdb.store.log import read_low_water
 from reactdb.store.snapshot import GREATEST, LEAST
 from reactdb.table import query_of
 from reactdb.values import codec
@@ -134,6 +135,7 @@ class RowPages:
             info = find_table_at(snapshot, table, moment)
             primary_key = info.primary_key
             is_large = at is None and query is not None and count_documents(snapshot, info) > MOST_FOLLOWED
+            low = read_low_water(snapshot.connection)
         spelled = None if anchor is None else primary_key_bytes(key_of(anchor))
         place_in = None if spelled is None else (spelled, lead)
         head_part: dict[str, Any] = {"table": table, "primary_key": primary_key, "seq": head, "at": at}
@@ -149,7 +151,7 @@ class RowPages:
                 )
         else:
             if is_large:
-                moment = head_part["as_of"] = self._recent(info.id, name, head)
+                moment = head_part["as_of"] = self._recent(info.id, name, head, low)
             total, offset, place, found = self._past.page(table, moment, query, name, offset, limit, place_in)
             rows = [(key_value(key), None if body is None else codec.decode(body)) for key, body in found]
         head_part |= {"total": total, "offset": offset}
@@ -260,12 +262,12 @@ class RowPages:
         rows = [(document[primary_key], document) for document in documents[offset : offset + limit]]
         return len(documents), offset, place, rows
 
-    def _recent(self, table_id: int, name: tuple[Any, ...], head: int) -> int:
-        """The moment as of which the result of a large table is shown."""
+    def _recent(self, table_id: int, name: tuple[Any, ...], head: int, low: int) -> int:
+        """The moment as of which the result of a large table is shown. `low`: the history begins there."""
         now = monotonic()
         with self._lock:
             seq, chosen_at = self._moments.get((table_id, *name), (head, 0.0))
-            if chosen_at == 0.0 or now > chosen_at + FRESH_S:
+            if chosen_at == 0.0 or now > chosen_at + FRESH_S or seq < low:
                 seq = head
                 if len(self._moments) >= MOST_LISTS:
                     self._moments.clear()

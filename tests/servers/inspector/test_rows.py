@@ -413,3 +413,20 @@ def test_results_of_the_past_that_failed_are_not_kept_for_ever(
                 "games", at=db.seq, where=f"score={score}", order=None, is_descending=False, offset=0, limit=1
             )
     assert past_tables.MOST_LISTS >= len(pages._past._kept)
+
+
+def test_a_large_table_is_shown_anew_when_its_moment_is_no_history_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(row_pages, "MOST_FOLLOWED", 1)
+    with reactdb.connect(":memory:") as database:
+        games = database.table_create("games")
+        games.insert([{"id": number, "score": number} for number in range(5)])
+        pages = row_pages.RowPages(database)
+        first = read_filtered(pages, "score>2")
+        games.insert({"id": 9, "score": 9})
+        database.compact(0)
+        second = read_filtered(pages, "score>2")
+
+        assert [2, 3] == [first["total"], second["total"]]
+        assert database.seq == second["as_of"]
