@@ -80,9 +80,11 @@ def put(
 
 def read_lines() -> list[str]:
     try:
-        return sys.stdin.buffer.read().decode("utf-8-sig").splitlines()
+        text = sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise click.ClickException(f"standard input is not UTF-8: byte {error.start + 1}") from None
+    # Not `splitlines`: texts in JSON may have the line separators of Unicode as they are.
+    return text.replace("\r", "\n").split("\n")
 
 
 def parse_document(text: str, number: int) -> dict[str, Any]:

@@ -237,7 +237,8 @@ def take_back(
     Raises:
         Conflict: Another commit has changed a document since; unless `skip_conflicts`.
     """
-    restored: set[tuple[str, bytes]] = set()
+    # The documents as they are after the changes that were looked at.
+    documents: dict[tuple[str, bytes], Any] = {}
     conflicts: dict[tuple[str, bytes], dict[str, Any]] = {}
     for change in changes:
         place = change.table, change.key_bytes
@@ -248,20 +249,24 @@ def take_back(
             conflicts[place] = {"table": change.table, "key": change.key, "document": None}
             continue
         target = database.table(change.table).get(change.key)
-        present = target.run()
+        present = documents[place] if place in documents else target.run()
         expected = change.new_val
         if (present is None) != (expected is None) or (expected is not None and not same(present, expected)):
-            conflicts[place] = {"table": change.table, "key": change.key, "document": present}
+            conflicts[place] = {"table": change.table, "key": change.key, "document": target.run()}
             continue
-        if change.old_val is None:
-            target.delete()
-        else:
-            database.table(change.table).insert(thaw(change.old_val), conflict="replace")
-        restored.add(place)
+        documents[place] = change.old_val
     if conflicts and not skip_conflicts:
         advice = f"; --skip-conflicts leaves {'it' if len(conflicts) == 1 else 'them'} out"
         raise Conflict("undo", "changed by another commit since", list(conflicts.values()), advice)
-    return restored - conflicts.keys(), list(conflicts.values())
+    # Not before all are known: a document with a conflict keeps all of its changes.
+    for change in changes:
+        if (change.table, change.key_bytes) in conflicts:
+            continue
+        if change.old_val is None:
+            database.table(change.table).get(change.key).delete()
+        else:
+            database.table(change.table).insert(thaw(change.old_val), conflict="replace")
+    return documents.keys() - conflicts.keys(), list(conflicts.values())
 
 
 def describe(commit: StoredCommit) -> str:

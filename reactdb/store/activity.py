@@ -146,20 +146,17 @@ def ask_others(engine: Engine, wait_s: float) -> Answers:
             os.mkdir(user, 0o700)
         if not is_safe(user):
             return Answers(f"{user} is no folder of this user's alone, and so it is not used", [])
-        with suppress(FileExistsError):
-            os.mkdir(folder, 0o700)
         question = f"{os.getpid()}-{os.urandom(6).hex()}{QUESTION}"
         path = os.path.join(folder, question)
         _own_questions.add(question)
         try:
-            with open(path, "x", encoding="ascii"):
-                pass
+            _write_question(folder, path)
             _remove_stale(folder, question)
             time.sleep(wait_s)
             return Answers(ASKED, _read_answers(folder, question))
         finally:
-            _remove(folder, [name for name in os.listdir(folder) if name.startswith(question)])
             _own_questions.discard(question)
+            _remove(folder, [name for name in os.listdir(folder) if name.startswith(question)])
             # Unless another process is asking.
             with suppress(OSError):
                 os.rmdir(folder)
@@ -169,6 +166,19 @@ def ask_others(engine: Engine, wait_s: float) -> Answers:
 
 # The questions of this process: it needs no answer of its own.
 _own_questions: set[str] = set()
+
+
+def _write_question(folder: str, path: str) -> None:
+    for is_last in (False, False, True):
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        try:
+            with open(path, "x", encoding="ascii"):
+                return
+        except FileNotFoundError:
+            # Another process had its answers in this moment, and has removed the folder.
+            if is_last:
+                raise
 
 
 def _read_answers(folder: str, question: str) -> list[dict[str, Any]]:

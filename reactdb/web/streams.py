@@ -192,6 +192,10 @@ class ClientStream:
                         part.is_reset = False
                         messages.append(self._note("reset", part))
                     events = part.poll(self.ring)
+                    # In the block, because a function of the feed may return what JSON has not.
+                    data = (
+                        reactdb.json.dumps(events[0], plain=True) if events and events[0] is not READY else ""
+                    )
                 except Exception as error:
                     self._meet(part, error, messages)
                     continue
@@ -200,7 +204,6 @@ class ClientStream:
                 if events[0] is READY:
                     messages.append(self._note("ready", part))
                     continue
-                data = reactdb.json.dumps(events[0], plain=True)
                 room -= len(data)
                 messages.append(StreamMessage(part.name, data, self.id))
             if part.is_finished and self.over is None:

@@ -349,6 +349,15 @@ def test_put_reads_lines_and_names_the_keys_that_it_makes(file):
         assert {"me"} == {change.origin for change in db.log(db.seq - 2)}
 
 
+def test_put_takes_line_separators_of_unicode_as_text(file):
+    text = "a\u2028b\u2029c\x85d"
+
+    done(run("put", file, "quiet", input=json.dumps({"id": 1, "text": text}, ensure_ascii=False) + "\r\n"))
+
+    with reactdb.connect(file) as db:
+        assert text == db["quiet"].get(1).run()["text"]
+
+
 def test_a_backup_is_a_database_of_the_same_content(file, tmp_path):
     result = json.loads(done(run("backup", file, tmp_path / "copy.db", "--json")).stdout)
 
@@ -412,6 +421,16 @@ def test_only_the_commits_of_an_origin_are_taken_back(file):
     done(run("undo", file, "--origin", "ui"))
 
     assert ({"id": 1, "player": "Bob", "score": 12}, {"id": 2}) == (content(file)[1], content(file)[2])
+
+
+def test_a_document_with_a_conflict_keeps_all_of_its_changes(file):
+    for score, origin in ((1, "ui"), (2, "sync"), (3, "ui")):
+        done(run("put", file, "games", json.dumps({"id": 1, "score": score}), "--origin", origin))
+    before = content(file)
+    result = done(run("undo", file, "--origin", "ui", "--count", "2", "--skip-conflicts"))
+
+    assert "left out" in result.stderr
+    assert before == content(file)
 
 
 def test_a_document_that_was_changed_since_is_not_overwritten(file):

@@ -386,3 +386,22 @@ def test_a_selection_is_shown_as_it_was_written(db, make, text):
         (feed,) = own_feeds(db)
 
     assert text == feed["selection"] or (text is None and len(feed["selection"]) <= 300)
+
+
+def test_a_question_survives_that_another_one_removes_the_folder(tmp_path, monkeypatch):
+    with reactdb.connect(tmp_path / "arena.db", durability="soft") as db:
+        make = os.mkdir
+        removed: list[object] = []
+
+        def make_and_lose(path: Any, mode: int = 0o777) -> None:
+            make(path, mode)
+            if path == activity.find_folder(session_of(db).engine)[1] and not removed:
+                # The other process had its answers in this moment.
+                removed.append(path)
+                os.rmdir(path)
+
+        monkeypatch.setattr(os, "mkdir", make_and_lose)
+        answers = activity.ask_others(session_of(db).engine, 0.0)
+
+        assert (activity.ASKED, 1) == (answers.others, len(removed))
+        assert not activity._own_questions

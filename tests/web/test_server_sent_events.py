@@ -277,6 +277,16 @@ def test_an_error_of_a_document_tells_the_browser_no_values(program, games, capl
     assert "a feed of a browser has ended" in caplog.text
 
 
+def test_an_event_that_json_has_not_ends_the_stream_with_an_error(program, games, caplog):
+    program.serve(games.changes().map(lambda event: object()))
+    with follow(program) as client:
+        client.ready()
+        games.insert({"id": 1})
+        error = client.next()
+        assert ("error", "InvalidDocument", "end") == (error.event, error.data["error"], error.id)
+    assert "a feed of a browser has ended" in caplog.text
+
+
 def test_a_closed_database_ends_the_stream_without_an_error(program, tmp_path):
     db = reactdb.connect(tmp_path / "b.db")
     games = db.table_create("games")

@@ -31,6 +31,8 @@ MOST_EXAMINED: Final = 200_000
 """Entries that one request examines: some 50 ms, because no document is read."""
 MOST_BYTES: Final = 4 * 1024 * 1024
 """Of documents, in one answer. A single change may have more."""
+PART: Final = 20
+"""Changes that are in memory at once beside an answer."""
 
 
 def kind_numbers(kind: str | None) -> list[int] | None:
@@ -110,17 +112,18 @@ def read_log(
 
 def read_newest(snapshot: Snapshot, since: int, most: int) -> list[dict[str, Any]]:
     """At most so many of the newest changes past `since`, oldest first."""
-    head = snapshot.seq
-    changes = [
-        change for change in snapshot.changes(max(since, head - most), head, limit=most) if is_shown(change)
-    ]
+    bottom = max(since, snapshot.seq - most)
+    newest: list[Change] = []
     size = 0
-    for place in range(len(changes) - 1, -1, -1):
-        size += size_of_change(changes[place])
+    # In parts, because all of them together may have more documents than memory has room.
+    for top in range(snapshot.seq, bottom, -PART):
+        for change in reversed(snapshot.changes(max(bottom, top - PART), top)):
+            if size < MOST_BYTES and is_shown(change):
+                size += size_of_change(change)
+                newest.append(change)
         if size >= MOST_BYTES:
-            changes = changes[place:]
             break
-    return [show_change(change) for change in changes]
+    return [show_change(change) for change in reversed(newest)]
 
 
 def read_document(

@@ -132,15 +132,15 @@ class PastTables:
                 later = min(others, key=lambda one: one.versions.seq, default=None)
                 kept = self._kept[name] = PastTable(OldVersions(info, seq), later)
             self._kept.move_to_end(name)
+            # Here too, because a result that fails gets no keys.
+            while len(self._kept) > MOST_LISTS:
+                self._kept.popitem(last=False)
             return kept
 
     def _limit(self) -> None:
         """Forget the results that were used longest ago."""
         with self._lock:
-            while len(self._kept) > 1 and (
-                len(self._kept) > MOST_LISTS
-                or sum(len(one.keys or ()) for one in self._kept.values()) > MOST_KEYS
-            ):
+            while len(self._kept) > 1 and sum(len(one.keys or ()) for one in self._kept.values()) > MOST_KEYS:
                 self._kept.popitem(last=False)
 
     def _run(self, versions: OldVersions, query: Query) -> list[bytes]:

@@ -30,6 +30,7 @@ from reactdb.servers.inspector.parameters import bad
 from reactdb.servers.inspector.past_tables import PastTables, find_table_at
 from reactdb.session import session_of
 from reactdb.store.key_pages import count_before, count_documents, find_key_at
+from reactdb.store.log import read_low_water
 from reactdb.store.snapshot import GREATEST, LEAST
 from reactdb.table import query_of
 from reactdb.values import codec
@@ -74,6 +75,7 @@ class RowPages:
         self._past = PastTables(self._session)
         self._lock = threading.Lock()
         self._followed: OrderedDict[tuple[Any, ...], KeptList] = OrderedDict()
+        self._is_closed = False
         # The thread of the live lists, from the first of them on.
         self._scheduler: Any = None
         # The moment as of which a large table is shown: (seq, when it was chosen).
@@ -82,6 +84,7 @@ class RowPages:
     def close(self) -> None:
         """End the live lists."""
         with self._lock:
+            self._is_closed = True
             followed = list(self._followed.values())
             self._followed.clear()
             scheduler, self._scheduler = self._scheduler, None
@@ -132,6 +135,7 @@ class RowPages:
             info = find_table_at(snapshot, table, moment)
             primary_key = info.primary_key
             is_large = at is None and query is not None and count_documents(snapshot, info) > MOST_FOLLOWED
+            low = read_low_water(snapshot.connection)
         spelled = None if anchor is None else primary_key_bytes(key_of(anchor))
         place_in = None if spelled is None else (spelled, lead)
         head_part: dict[str, Any] = {"table": table, "primary_key": primary_key, "seq": head, "at": at}
@@ -147,7 +151,7 @@ class RowPages:
                 )
         else:
             if is_large:
-                moment = head_part["as_of"] = self._recent(info.id, name, head)
+                moment = head_part["as_of"] = self._recent(info.id, name, head, low)
             total, offset, place, found = self._past.page(table, moment, query, name, offset, limit, place_in)
             rows = [(key_value(key), None if body is None else codec.decode(body)) for key, body in found]
         head_part |= {"total": total, "offset": offset}
@@ -197,7 +201,20 @@ class RowPages:
     def _follow(
         self, table: str, name: tuple[Any, ...], where: str | None, order: str | None, is_descending: bool
     ) -> LiveList:
-        """The live list of this result."""
+        """The live list of this result, once it is read."""
+        while True:
+            documents = self._find_list(table, name, where, order, is_descending)
+            wait_until_read(documents)
+            if documents.error is not None:
+                raise documents.error
+            if documents.state != "closed":
+                return documents
+            # Other requests needed its place before it was read: it is empty.
+            self._session.check_open()
+
+    def _find_list(
+        self, table: str, name: tuple[Any, ...], where: str | None, order: str | None, is_descending: bool
+    ) -> LiveList:
         with self._lock:
             followed = self._followed.get((table, *name))
             if followed is None:
@@ -212,18 +229,20 @@ class RowPages:
             documents = followed.documents
         ended = []
         with self._lock:
+            if self._followed.get((table, *name)) is not followed:
+                # It was ended before it had its list, which nobody else would close.
+                ended.append(followed)
             while len(self._followed) > MOST_LISTS:
                 ended.append(self._followed.popitem(last=False)[1])
         for one in ended:
             if one.documents is not None:
                 one.documents.close()
-        wait_until_read(documents)
-        if documents.error is not None:
-            raise documents.error
         return documents
 
     def _find_scheduler(self) -> Any:
         with self._lock:
+            if self._is_closed:
+                raise bad("The inspector was closed.", 503)
             if self._scheduler is None:
                 # Imported here because most pages need none.
                 from reactivex.scheduler import EventLoopScheduler
@@ -243,12 +262,12 @@ class RowPages:
         rows = [(document[primary_key], document) for document in documents[offset : offset + limit]]
         return len(documents), offset, place, rows
 
-    def _recent(self, table_id: int, name: tuple[Any, ...], head: int) -> int:
-        """The moment as of which the result of a large table is shown."""
+    def _recent(self, table_id: int, name: tuple[Any, ...], head: int, low: int) -> int:
+        """The moment as of which the result of a large table is shown. `low`: the history begins there."""
         now = monotonic()
         with self._lock:
             seq, chosen_at = self._moments.get((table_id, *name), (head, 0.0))
-            if chosen_at == 0.0 or now > chosen_at + FRESH_S:
+            if chosen_at == 0.0 or now > chosen_at + FRESH_S or seq < low:
                 seq = head
                 if len(self._moments) >= MOST_LISTS:
                     self._moments.clear()

@@ -11,6 +11,8 @@ import pytest
 
 import reactdb
 from reactdb.servers.inspector import log_pages
+from reactdb.session import session_of
+from reactdb.store.snapshot import Snapshot
 from tests.servers.inspector.service import Inspector
 
 
@@ -205,3 +207,36 @@ def test_a_closed_database_is_said_so(db: Any, page: Inspector) -> None:
     db.close()
     for name, parameters in {"overview": {}, "rows": {"table": "games"}, "log": {}, "activity": {}}.items():
         assert "closed" in page.ask(name, 503, **parameters)["error"]
+
+
+def test_the_newest_changes_are_read_no_further_than_their_bytes(
+    db: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in range(100):
+        db.table("notes").insert({"id": key, "text": "x" * 100})
+    read: list[int] = []
+    size_of, read_changes = log_pages.size_of_change, Snapshot.changes
+
+    def count_changes(*arguments: Any, **options: Any) -> Any:
+        found = read_changes(*arguments, **options)
+        read.extend(change.seq for change in found)
+        return found
+
+    monkeypatch.setattr(log_pages, "MOST_BYTES", 2 * size_of(next(db.log(db.seq - 1))) + 1)
+    monkeypatch.setattr(Snapshot, "changes", count_changes)
+    with session_of(db).engine.fresh_snapshot() as snapshot:
+        changes = log_pages.read_newest(snapshot, 0, 200)
+
+    assert [db.seq - 2, db.seq - 1, db.seq] == [change["seq"] for change in changes]
+    assert log_pages.PART == len(read)
+
+
+def test_the_newest_changes_are_all_changes_past_a_seq(db: Any) -> None:
+    for key in range(50):
+        db.table("notes").insert({"id": key})
+    with session_of(db).engine.fresh_snapshot() as snapshot:
+        for since, most in ((0, 200), (0, 30), (db.seq - 1, 200), (db.seq - 21, 200), (db.seq, 200)):
+            changes = log_pages.read_newest(snapshot, since, most)
+            assert list(range(max(since, db.seq - most) + 1, db.seq + 1)) == [
+                change["seq"] for change in changes
+            ]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from reactivex.scheduler import VirtualTimeScheduler
 
 import reactdb
 from reactdb import desc, row
+from reactdb.errors import UsageError
 from reactdb.key_spelling import key_of, key_text
-from reactdb.servers.inspector import row_pages
+from reactdb.servers.http.request_parts import RequestRefused
+from reactdb.servers.inspector import past_tables, row_pages
 from reactdb.session import session_of
 from reactdb.store import old_versions
 from reactdb.store.old_versions import OldVersions
@@ -313,3 +317,116 @@ def test_what_is_read_in_parts_is_of_one_moment_while_others_write(monkeypatch: 
 def find_table_at_now(engine: Any) -> Any:
     with engine.fresh_snapshot() as now:
         return now.table("t")
+
+
+def read_filtered(pages: row_pages.RowPages, where: str) -> dict[str, Any]:
+    text = pages.read("games", at=None, where=where, order=None, is_descending=False, offset=0, limit=50)
+    return dict(json.loads(text))
+
+
+def test_a_list_that_is_ended_while_it_is_read_is_read_again(
+    db: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = row_pages.RowPages(db)
+    wait = row_pages.wait_until_read
+    ended: list[Any] = []
+
+    def end_first(documents: Any) -> None:
+        if not ended:
+            # As the requests of another window do, which need its place.
+            ended.append(documents)
+            pages._followed.clear()
+            documents.close()
+        wait(documents)
+
+    # The first list gets no thread, so it is closed before its result.
+    monkeypatch.setattr(row_pages, "wait_until_read", end_first)
+    monkeypatch.setattr(pages, "_find_scheduler", make_slow_once(pages._find_scheduler))
+    try:
+        expected = len(answer_of(db, {"where": "score>3"}))
+        assert 0 < expected == read_filtered(pages, "score>3")["total"]
+    finally:
+        pages.close()
+
+
+def make_slow_once(find: Any) -> Any:
+    """`find`, but first a scheduler that runs nothing."""
+    schedulers = [VirtualTimeScheduler()]
+    return lambda: schedulers.pop() if schedulers else find()
+
+
+def test_no_list_is_followed_after_the_application_was_closed(
+    db: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = row_pages.RowPages(db)
+    find = pages._find_scheduler
+
+    def close_and_find() -> Any:
+        pages.close()
+        return find()
+
+    monkeypatch.setattr(pages, "_find_scheduler", close_and_find)
+    with pytest.raises(RequestRefused, match="closed"):
+        read_filtered(pages, "score>3")
+    assert pages._scheduler is None
+
+
+def test_a_list_whose_place_was_taken_before_it_began_is_closed(
+    db: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = row_pages.RowPages(db)
+    select = pages._selection
+    made: list[Any] = []
+
+    def lose_place_once(*arguments: Any) -> Any:
+        if len(made) == 1:
+            # `_query` has made the first selection, and `_find_list` makes this one.
+            pages._followed.clear()
+        made.append(select(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(pages, "_selection", lose_place_once)
+    found: list[Any] = []
+    wait = row_pages.wait_until_read
+    monkeypatch.setattr(
+        row_pages, "wait_until_read", lambda documents: (found.append(documents), wait(documents))[1]
+    )
+    try:
+        assert len(answer_of(db, {"where": "score>3"})) == read_filtered(pages, "score>3")["total"]
+        assert ["closed", "live"] == [documents.state for documents in found]
+    finally:
+        pages.close()
+
+
+def test_results_of_the_past_that_failed_are_not_kept_for_ever(
+    db: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = row_pages.RowPages(db)
+
+    def fail(*arguments: Any) -> Any:
+        raise UsageError("too much")
+
+    monkeypatch.setattr(pages._past, "_run", fail)
+    for score in range(3 * past_tables.MOST_LISTS):
+        with pytest.raises(UsageError, match="too much"):
+            pages.read(
+                "games", at=db.seq, where=f"score={score}", order=None, is_descending=False, offset=0, limit=1
+            )
+    assert past_tables.MOST_LISTS >= len(pages._past._kept)
+
+
+def test_a_large_table_is_shown_anew_when_its_moment_is_no_history_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(row_pages, "MOST_FOLLOWED", 1)
+    with reactdb.connect(":memory:") as database:
+        games = database.table_create("games")
+        games.insert([{"id": number, "score": number} for number in range(5)])
+        pages = row_pages.RowPages(database)
+        first = read_filtered(pages, "score>2")
+        games.insert({"id": 9, "score": 9})
+        database.compact(0)
+        second = read_filtered(pages, "score>2")
+
+        assert [2, 3] == [first["total"], second["total"]]
+        assert database.seq == second["as_of"]
