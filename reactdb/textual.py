@@ -437,8 +437,9 @@ class LiveTable(ScrollView, can_focus=True):
         else:
             names, _ = names_of_columns(documents, self._primary_key, MOST_COLUMNS)
             titles = dict(self._titles)
-            for name in names[: MOST_COLUMNS - len(titles)] if titles else names:
-                titles.setdefault(name, name)
+            for name in names:
+                if len(titles) < MOST_COLUMNS:
+                    titles.setdefault(name, name)
         widths = dict(self._widths)
         for name, title in titles.items():
             if name in self._given_widths:

@@ -261,7 +261,8 @@ class LiveTable(anywidget.AnyWidget):
                     }
                 )
         if clock.monotonic() - self._paged_at >= PAGE_EVERY_S:
-            self._renew_page()
+            # Where commits never pause, the thread is never idle.
+            self._when_idle()
 
     def _when_idle(self) -> None:
         self._renew_page()

@@ -85,9 +85,10 @@ class CellEdit:
 class CellEdits:
     """The edits of one model that are not stored yet."""
 
-    def __init__(self, ring: Callable[[], None]) -> None:
-        """`ring`: called when an edit is done."""
+    def __init__(self, ring: Callable[[], None], run_next: Callable[[Callable[[], None]], None]) -> None:
+        """`ring`: called when an edit is done. `run_next`: calls a function after the commits so far."""
         self._ring = ring
+        self._run_next = run_next
         self._threads = Threads("reactdb: edits of a Qt model", 1)
         self._waiting: dict[bytes, list[CellEdit]] = {}
         self._done: list[CellEdit] = []
@@ -110,6 +111,10 @@ class CellEdits:
 
     def _run(self, edit: CellEdit) -> None:
         edit.run()
+        # Its commit comes first: otherwise the cell would show the old value for a moment.
+        self._run_next(partial(self._finish, edit))
+
+    def _finish(self, edit: CellEdit) -> None:
         with self._lock:
             self._done.append(edit)
         self._ring()

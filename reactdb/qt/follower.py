@@ -196,6 +196,11 @@ class RowFollower:
         """Free documents that the window does not need any more. Freeing 100,000 takes longer than a frame."""
         self._threads.run(partial(_release, rows))
 
+    def run_next(self, work: Callable[[], None]) -> None:
+        """Call it in the follower's thread, after the commits that have reached it. Any thread; once closed, at once."""
+        if not self._threads.run(work):
+            work()
+
     def close(self) -> None:
         """Follow nothing any more; the thread ends. Any thread; a second call does nothing."""
         with self._lock:

@@ -98,6 +98,8 @@ class RowModel(_Model):
         self._state, self._error = "loading", ""
         self._is_closed = False
         self._is_taking = False
+        # Something came meanwhile, and has to be taken afterwards.
+        self._is_left = False
         # The changed cells that Qt was not told of yet: the columns or roles, by row.
         self._changed: dict[int, set[int]] = {}
         self._last_taken = 0.0
@@ -107,8 +109,8 @@ class RowModel(_Model):
         self._timer.timeout.connect(self._take)
         bell = Doorbell(self._take_soon, self)
         self._bell = bell
-        self._edits = CellEdits(bell.ring)
         self._follower = follower = RowFollower(bell.ring)
+        self._edits = CellEdits(bell.ring, follower.run_next)
         self.destroyed.connect(_Ending(bell, follower, self._edits))
         try:
             follower.follow(selection)
@@ -246,8 +248,9 @@ class RowModel(_Model):
     def _take(self) -> None:
         # A slot may run an event loop of its own, such as that of a dialog, in the middle of a step.
         if self._is_taking or self._is_closed:
+            self._is_left = True
             return
-        self._is_taking = True
+        self._is_taking, self._is_left = True, False
         count = len(self._rows)
         try:
             is_all = self._take_messages()
@@ -264,7 +267,7 @@ class RowModel(_Model):
         if count != len(self._rows):
             self.countChanged.emit()
         self._last_taken = monotonic()
-        if not is_all and not self._is_closed:
+        if (self._is_left or not is_all) and not self._is_closed:
             # The window draws, and takes the rest then.
             self._timer.start(FRAME_MS // 4)
 

@@ -249,6 +249,18 @@ def test_a_view_that_is_silent_for_three_minutes_is_gone(db, games, opened, monk
     wait_for_no_feed(db)
 
 
+def test_a_silent_view_of_a_table_that_is_always_written_is_gone(db, games, opened, monkeypatch):
+    table, view = opened(games)
+    view.ask()
+    late = clock.monotonic() + live_table.LEASE_S + 1
+    monkeypatch.setattr(live_table.clock, "monotonic", lambda: late)
+    # As if the next commit always came before the thread is idle.
+    monkeypatch.setattr(table._pace, "_when_idle", lambda: None)
+    games.get(0).update({"score": -1})
+    wait_for_no_feed(db)
+    assert not table.is_live
+
+
 def test_a_closed_table_has_no_feed(db, games, opened):
     table, view = opened(games)
     view.ask()

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
 
@@ -247,6 +248,49 @@ class TestEdits:
 
         assert 1 == len(told)
         assert "n1" == model.data(model.index(0, 2))
+
+    def test_a_stored_edit_is_shown_until_its_commit_has_come(self, model):
+        """The thread that works out the steps is slower than the one that writes."""
+        gate, shown, index = threading.Event(), [], model.index(0, 2)
+        model.dataChanged.connect(lambda *_: shown.append(model.data(index)))
+        model._follower._threads.run(partial(gate.wait, 30))
+        # As after a pause, so that the model takes at once what is done.
+        run_until(lambda: not (model._timer.isActive() or model._bell._is_ringing))
+        model._last_taken = 0.0
+
+        assert model.setData(index, "mine")
+        run_until(lambda: model._edits._threads.is_idle and not model._bell._is_ringing)
+        gate.set()
+        run_until(lambda: not model._edits)
+
+        assert {"mine"} == set(shown)
+
+    def test_what_comes_while_a_failure_is_shown_in_a_dialog_is_not_left_out(self, model, games, db):
+        inside, finish, told = threading.Event(), threading.Event(), []
+
+        def show(sentence):
+            """A dialog, with an event loop of its own, until the other commit was announced to the model."""
+            games.insert({"id": 6, "score": 60, "name": "n6"})
+            run_until(lambda: bool(model._follower._messages))
+            run_until(lambda: not model._bell._is_ringing)
+            told.append(sentence)
+
+        def hold():
+            with db.transaction():
+                games.get(1).update({"name": "theirs"})
+                inside.set()
+                finish.wait(30)
+
+        model.failed.connect(show)
+        other = threading.Thread(target=hold)
+        other.start()
+        inside.wait(30)
+        assert model.setData(model.index(0, 2), "mine")
+        finish.set()
+        other.join()
+        run_until(lambda: bool(told))
+
+        run_until(lambda: model.rowCount() == 6)
 
     def test_an_edit_that_waits_for_another_writer_is_shown_and_goes_back_where_it_fails(
         self, model, games, db

@@ -337,6 +337,21 @@ def test_fields_that_come_later_get_columns(db):
     run(test)
 
 
+def test_a_field_that_comes_after_many_others_gets_a_column(db):
+    wide = db.table_create("wide")
+    wide.insert({"id": 1, **{f"f{number}": 0 for number in range(11)}})
+
+    async def test():
+        async with opened(LiveTable(wide)) as driver:
+            await driver.until(lambda: driver.table.row_count == 1)
+            wide.insert({"id": 2, **{f"f{number}": 0 for number in range(11)}, "late": 5})
+            await driver.until(lambda: driver.table.row_count == 2)
+
+            assert "late" == driver.lines()[0].split()[-1]
+
+    run(test)
+
+
 def test_another_selection_is_shown_in_place(games):
     async def test():
         async with opened(LiveTable(games)) as driver:
