@@ -25,6 +25,7 @@ from reactdb.clock import monotonic
 from reactdb.feeds.live import Ending
 from reactdb.feeds.livelist import Edits, LiveList, primary_key_of
 from reactdb.qt.row_steps import RowStep, steps_between, steps_of
+from reactdb.store.file import fork
 from reactdb.threads import Threads
 
 MOST_LAG_S: Final = 0.3
@@ -91,6 +92,13 @@ class CollectorPause:
         self._count = 0
         self._was_on = False
 
+    def forget(self) -> None:
+        """In a child of fork(): the threads that read are the parent's."""
+        if self._count and self._was_on:
+            gc.enable()
+        self._lock = threading.Lock()
+        self._count = 0
+
     def begin(self) -> None:
         with self._lock:
             self._count += 1
@@ -111,6 +119,7 @@ class CollectorPause:
 
 
 collector_pause: Final = CollectorPause()
+fork.call_in_child(collector_pause.forget)
 
 
 class OwnThread:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import random
 import subprocess
 import sys
@@ -540,3 +541,17 @@ def test_two_writing_threads_and_filter_switches_leave_the_model_equal_to_the_qu
 
 def test_the_binding_that_is_imported_is_used():
     assert load("QtCore") is QtCore
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_of_a_fork_while_a_model_reads_has_its_collector_on():
+    program = """
+import gc, os
+from reactdb.qt.follower import collector_pause
+collector_pause.begin()
+child = os.fork()
+if child == 0:
+    os._exit(0 if gc.isenabled() else 3)
+assert os.waitpid(child, 0)[1] == 0 and not gc.isenabled()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

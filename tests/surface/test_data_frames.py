@@ -553,3 +553,12 @@ def test_moments_in_a_schema_of_seconds_are_taken_where_they_are_whole(games):
     ).to_pylist()
     with pytest.raises(Misfit):
         column.convert([MOMENT])
+
+
+@pytest.mark.parametrize("name", ['say "hi"', "back\\slash", "a\nb", ""])
+def test_fields_may_have_any_name(db, name):
+    table = db.table_create("names")
+    table.insert({"id": 1, name: 2})
+
+    assert [{"id": 1, name: 2}] == table.to_arrow().to_pylist()
+    assert [{name: 2}] == table.to_arrow(fields=[name]).to_pylist()
