@@ -24,13 +24,12 @@ from reactdb.documents.extent import concerns_few
 from reactdb.documents.read import evaluate
 from reactdb.errors import MissingValue
 from reactdb.expression import Expression
+from reactdb.feeds.query_text import text_with_steps
 from reactdb.html_view import MOST_ROWS, Preview, preview_of_documents, preview_of_fields
 from reactdb.query import (
-    Aggregate,
     Between,
     ConcatMap,
     Filter,
-    Get,
     GetAll,
     HasFields,
     Limit,
@@ -58,33 +57,7 @@ _PASSING: Final = (Filter, HasFields)
 
 def describe_query(query: Query) -> str:
     """The table and the steps, about as they are written: `'games'.filter(row['score'] > 10).limit(3)`."""
-    return repr(query.table) + "".join(f".{_describe_step(step)}" for step in query.steps)
-
-
-def _describe_step(step: Step) -> str:
-    if isinstance(step, Get):
-        return f"get({cell_text(step.key, 40)})"
-    if isinstance(step, GetAll):
-        arguments = [cell_text(key, 20) for key in step.keys[:3]] + ["…"] * (len(step.keys) > 3)
-    elif isinstance(step, Filter):
-        expression = step.predicate.expression
-        arguments = ["a function" if expression is None else cell_text(repr(expression), 60)]
-    elif isinstance(step, OrderBy):
-        arguments = [repr(key) for key in step.keys]
-        if step.index is not None:
-            order = f"desc({step.index!r})" if step.index_descending else repr(step.index)
-            return f"order_by({', '.join([f'index={order}', *arguments])})"
-    elif isinstance(step, (Limit, Skip)):
-        arguments = [str(step.count)]
-    elif isinstance(step, Aggregate):
-        return f"{step.kind}()"
-    else:
-        name = step.name if isinstance(step, Map) else type(step).__name__.lower()
-        return f"{name}(…)"
-    index = getattr(step, "index", None)
-    return f"{type(step).__name__.lower()}({', '.join(arguments + [f'index={index!r}'] * (index is not None))})".replace(
-        "getall", "get_all"
-    ).replace("orderby", "order_by")
+    return text_with_steps(repr(query.table), query)
 
 
 def preview_of_database(session: Session, name: str) -> Preview:

@@ -18,7 +18,18 @@ from typing import Any
 from reactdb.errors import format_value
 from reactdb.expression import Expression, Predicate, describe_function
 from reactdb.logs import logger
-from reactdb.query import Aggregate, Aggregates, Distinct, Filter, Group, HasFields, Map, OrderBy, Step
+from reactdb.query import (
+    Aggregate,
+    Aggregates,
+    ConcatMap,
+    Distinct,
+    Filter,
+    Group,
+    HasFields,
+    Map,
+    OrderBy,
+    Step,
+)
 from reactdb.values import collation
 
 
@@ -119,7 +130,10 @@ def describe_step(step: Step) -> str:
     if isinstance(step, (Filter, HasFields)):
         return f"filter({describe_expression(step.predicate)})"
     if isinstance(step, Map):
-        return f"{step.name}({describe_expression(step.function)})"
+        text = describe_expression(step.function)
+        # Of a `pluck` the function is the expression `row.pluck(...)`; `without` and `merge` are as well.
+        is_itself = step.name != "map" and text.startswith(f"row.{step.name}(") and text.endswith(")")
+        return text.removeprefix("row.") if is_itself else f"{step.name}({text})"
     if isinstance(step, OrderBy):
         return f"order_by({', '.join(repr(key) for key in step.keys)})"
     if isinstance(step, (Group, Distinct)):
@@ -128,7 +142,7 @@ def describe_step(step: Step) -> str:
         return f"aggregate({', '.join(f'{name}={describe_step(part)}' for name, part in step.parts)})"
     if isinstance(step, Aggregate):
         return f"{step.kind}({describe_expression(step.expression)})"
-    return type(step).__name__.lower()
+    return "concat_map" if isinstance(step, ConcatMap) else type(step).__name__.lower()
 
 
 def describe_expression(function: Any) -> str:

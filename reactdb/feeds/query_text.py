@@ -39,6 +39,11 @@ ALL_TABLES_TEXT: Final = "all tables"
 def query_text(query: Query, most: int = MOST_CHARACTERS) -> str:
     """The query as text of at most `most` characters."""
     text = ALL_TABLES_TEXT if query.table == ALL_TABLES else f"table({str(query.table)!r})"
+    return text_with_steps(text, query, most)
+
+
+def text_with_steps(text: str, query: Query, most: int = MOST_CHARACTERS) -> str:
+    """A text for the table of a query, with the query's steps."""
     for step in query.steps:
         text += f".{_step_text(step)}"
         if len(text) > most:

@@ -215,7 +215,7 @@ def test_a_selection_says_its_steps(games):
     selection = games.filter(row["score"] > 10).order_by(desc("score")).skip(1).limit(3).pluck("id")
 
     assert (
-        "<Selection 'games'.filter(row['score'] > 10).order_by(desc(row['score'])).skip(1).limit(3).pluck(…)>"
+        "<Selection 'games'.filter(row['score'] > 10).order_by(desc(row['score'])).skip(1).limit(3).pluck('id')>"
         == repr(selection)
     )
 
