@@ -55,7 +55,7 @@ LATER = pytest.mark.slow
 
 
 class TestImages:
-    @pytest.mark.slow
+    @pytest.mark.long
     def test_every_image_of_every_scenario_is_as_promised(self, shop, capsys):
         code = power.run(IMAGES, seed=1, jobs=2)
 

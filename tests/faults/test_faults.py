@@ -31,7 +31,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("part", [pytest.param("sweep", marks=pytest.mark.slow), "scenario"])
+@pytest.mark.parametrize("part", [pytest.param("sweep", marks=pytest.mark.long), "scenario"])
 def test_no_fault_breaks_a_promise(part):
     found = run("--quick", "--only", part)
 

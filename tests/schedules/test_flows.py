@@ -21,7 +21,7 @@ def test_nobody_sees_keeps_or_loses_anothers_write(scenario: FlowScenario) -> No
     assert report.runs == SHORT_RUNS or not report.left
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", FLOW_SCENARIOS, ids=lambda scenario: scenario.name)
 def test_nor_does_anybody_in_more_schedules(scenario: FlowScenario) -> None:
     assert explore_flows(scenario, 1_000).failures == []

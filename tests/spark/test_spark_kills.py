@@ -13,7 +13,7 @@ from tests.spark_kills.__main__ import problems
 from tests.spark_kills.kills import run
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_after_kills_each_change_is_in_each_sink_exactly_once(spark: Any, tmp_path: Path):
     """What is left is read by this session, which saves starting one more."""
