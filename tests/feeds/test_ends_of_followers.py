@@ -198,6 +198,8 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 def test_every_kind_of_follower_hears_of_its_end(name: str, is_remote: bool, stage: Stage):
     end = ENDS[name]
     following = [kind(stage) for kind in FOLLOWERS if kind.is_remote is is_remote and end.concerns(kind)]
+    for one in following:
+        one.settle()
     end.act(stage)
 
     wanted = {one.name: end.others.get(type(one), end.most) for one in following}

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import reactdb
 from reactdb import row
 from reactdb.cli.tail import follow
-from tests.support.threads import PATIENCE_S
+from tests.support.threads import PATIENCE_S, wait_until
 
 TABLE = "games"
 COMPLETED = "completed"
@@ -104,6 +104,9 @@ class Follower:
 
     def begin(self) -> None:
         raise NotImplementedError
+
+    def settle(self) -> None:
+        """Wait until it has received what was written while the others began."""
 
     def end(self, how: object = COMPLETED) -> None:
         """Called when it hears of its end."""
@@ -299,6 +302,11 @@ class WaitingForAConsumer(Waiting):
 
 class WaitingForAConsumerOfAllTables(WaitingForAConsumer):
     is_of_all = True
+
+    def settle(self) -> None:
+        # A batch that is acknowledged after the database was closed is an error, and not the end of a wait.
+        db = self.stage.db
+        wait_until(lambda: all(one["lag"] == 0 for one in db.consumers() if one["name"] == self.name))
 
 
 class Tailing(Waiting):
