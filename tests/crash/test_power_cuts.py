@@ -50,8 +50,8 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "a.db")
 
 
-# One of them shows that the judge judges; the others take ten seconds together.
-LATER = pytest.mark.slow
+# One of them shows in CI that the judge judges; the others are tried with the long campaigns.
+LATER = pytest.mark.long
 
 
 class TestImages:
@@ -63,11 +63,10 @@ class TestImages:
         assert code == 0, printed
         assert int(re.search(r"^power cuts: (\d+) images, 0 wrong", printed, re.MULTILINE)[1]) >= IMAGES
 
-    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("mutant", "scenario", "seed", "complaint"),
         [
-            ("synchronous=OFF", "writes", 1, "no prefix of the commits"),
+            pytest.param("synchronous=OFF", "writes", 1, "no prefix of the commits", marks=pytest.mark.slow),
             pytest.param("soft judged as hard", "writes", 1, "no prefix of the commits", marks=LATER),
             pytest.param("synchronous=OFF", "trees", 1, "no prefix of the commits", marks=LATER),
             pytest.param("log apart from heads", "writes", 1, "doctor, current_documents", marks=LATER),
