@@ -631,7 +631,7 @@ class LiveTable(ScrollView, can_focus=True):
         return strip.crop_extend(left, left + width, style)
 
     def _state_lines(self, width: int) -> list[str]:
-        """What stands over the last lines of the window unless the table is live."""
+        """The text over the last lines of the window: the table is loading, or it has stopped. Empty while the table is live."""
         state = self.state
         if state == "live":
             return []

@@ -110,7 +110,7 @@ def steps_between(old: list[Any], new: list[Any], old_key: str, new_key: str) ->
     places = {identity: row for row, identity in enumerate(old_identities)}
     old_rows = [places.get(identity, -1) for identity in new_identities]
     common = [row for row in old_rows if row >= 0]
-    # Moved ones, and those that come and go.
+    # Rows that move, rows that are inserted and rows that are removed.
     count = len(old) + len(new) - len(common) - len(find_longest_rise(common))
     if count > MOST_STEPS:
         is_altered = [row >= 0 and not same_value(old[row], new[at]) for at, row in enumerate(old_rows)]

@@ -103,7 +103,7 @@ class FollowedFeed:
         return events
 
     def begin_anew(self) -> bool:
-        """Begin at the feed's beginning, which the client is told. False: it has just done so, in vain."""
+        """Open the feed at its beginning, and send the client a reset. False: the stream has just tried this, and it failed."""
         if self._is_anew or (self._start is None and self._reader is None):
             return False
         self.close()

@@ -119,7 +119,7 @@ class InspectorApplication(HTTPApplication):
             await answer(send_with_headers, 303, b"", refusal)
 
     def _sweep_later(self) -> None:
-        """End the live lists that nobody asks for any more, some time after the last request."""
+        """Some time after the last request, end each live list whose rows no page requests."""
         if self._sweep is not None:
             self._sweep.cancel()
         self._sweep = asyncio.get_running_loop().call_later(

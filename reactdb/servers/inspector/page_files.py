@@ -39,7 +39,7 @@ def _content(name: str) -> bytes:
 
 
 def page_file(name: str) -> Answer | None:
-    """The answer with this file; None where there is none of this name."""
+    """The answer with the file of this name, or None if the page has no such file."""
     if name not in file_names():
         return None
     return Answer(200, _content(name), TYPES[name.rpartition(".")[2]])

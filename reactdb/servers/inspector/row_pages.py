@@ -95,7 +95,7 @@ class RowPages:
             scheduler.dispose()
 
     def end_idle(self) -> None:
-        """End the live lists that nobody has asked for lately."""
+        """End each live list whose rows no page has requested lately."""
         now = monotonic()
         with self._lock:
             idle = [name for name, one in self._followed.items() if 0 < one.used_at < now - IDLE_S]
