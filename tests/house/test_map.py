@@ -55,7 +55,7 @@ def test_every_module_on_the_page_has_its_whole_path():
 def test_every_file_that_an_insert_enters_is_on_its_way(name):
     ways = section("The way of a write") + section("The way of an event")
 
-    assert [] == [file for file in trace.trace_of(name).files if f"`reactdb/{file}`" not in ways]
+    assert [] == [file for file in trace.trace_of(name)[0].files if f"`reactdb/{file}`" not in ways]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -1,0 +1,45 @@
+"""The frames and bytecodes of common operations stay within a budget, so that growth is a decision.
+
+`python -m tests.trace` prints the figures. A commit that changes a limit says why. Times depend on the machine; these counts do
+not, but they depend on the version of Python.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests import trace
+
+# Frames and bytecodes of CPython 3.11, of all Python code: the package, the standard library and reactivex.
+LIMITS = {
+    "insert(doc), nobody listens": (53, 2013),
+    "insert(doc), one callback on the table": (72, 2919),
+    "insert(doc), a filter feed read by a cursor": (101, 3528),
+    "update(patch), nobody listens": (63, 2184),
+    "update(patch), one callback on the table": (83, 3102),
+    "update(patch), 100 filter feeds, none concerned": (78, 2857),
+    "update(patch), a feed of the first 10": (124, 4750),
+    "update(patch) in a transaction of 100": (46, 1440),
+    "update(patch) in a transaction of 100, squashed": (53, 1800),
+    "get(key).run()": (13, 329),
+    "changes().subscribe(f) and dispose": (276, 5645),
+    "filter(...).changes().subscribe(f)": (417, 8677),
+    "dispose of filter(...).changes()": (45, 834),
+    "MongoDB in the process: insert_one(doc)": (68, 2199),
+    "MongoDB in the process: update_one(filter, update)": (221, 5534),
+}
+# A figure may be so much below its limit. Below that, the limit is lowered to it.
+SLACK = 0.03
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the limits are counts of CPython 3.11")
+@pytest.mark.parametrize("name", trace.JOURNEYS)
+def test_an_operation_executes_as_many_bytecodes_as_its_limit_allows(name):
+    _, costs = trace.trace_of(name)
+
+    print(f"{name}: {costs.frames} frames, {costs.bytecodes} bytecodes")
+    frames, bytecodes = LIMITS[name]
+    assert costs.frames <= frames
+    assert bytecodes * (1 - SLACK) <= costs.bytecodes <= bytecodes
