@@ -52,6 +52,7 @@ from reactdb.values.frozen import FrozenDict, FrozenList
 from reactdb.values.scalars import (
     EPOCH,
     MAX_DECIMAL_DIGITS,
+    MAX_DECIMAL_EXPONENT,
     MAX_INT_BITS,
     Refused,
     check_decimal,
@@ -316,8 +317,8 @@ ENCODERS: dict[type, Callable[[Any, int], bytes]] = {
 def key_value(data: bytes) -> Any:
     """The value of these `key_bytes`, in the plainest exact form.
 
-    A number is an int if it is integral and one that a document could hold, else a float, else a Decimal; a time is
-    in UTC.
+    A number is an int if it is integral and one that a document could hold, else a float, else a Decimal that a
+    document could hold; a time is in UTC.
 
     Raises:
         CorruptDatabase: These are not a key's bytes.
@@ -390,8 +391,22 @@ def _read_number(data: bytes, at: int) -> tuple[int | float | Decimal, int]:
     # 2,466 digits may already be more than the limit on ints; far more must not be made to find out.
     if exact.adjusted() < 2_470 and exact == (whole := int(exact)) and whole.bit_length() <= MAX_INT_BITS:
         return whole, at
-    check_decimal(exact)
-    return exact, at
+    return _as_documents_hold_it(exact), at
+
+
+def _as_documents_hold_it(number: Decimal) -> Decimal:
+    """The same number with as many zeros at its end as the limit on exponents needs.
+
+    The bytes have no trailing zeros, because equal numbers have equal bytes. So `10E+2000000`, which a document may
+    hold, is read as `1E+2000001`, which no document may hold, and gets its zero back here.
+    """
+    sign, digits, exponent = number.as_tuple()
+    zeros = int(exponent) - MAX_DECIMAL_EXPONENT
+    # Damaged bytes may ask for a billion zeros, so the number of digits is looked at first.
+    if 0 < zeros <= MAX_DECIMAL_DIGITS - len(digits):
+        return Decimal((sign, digits + (0,) * zeros, MAX_DECIMAL_EXPONENT))
+    check_decimal(number)
+    return number
 
 
 def _read_rest(data: bytes, marker: bytes, at: int) -> tuple[Decimal, int]:

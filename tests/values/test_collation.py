@@ -218,7 +218,9 @@ def test_the_value_comes_back_from_the_bytes(value):
             lambda sign, digits, exponent: Decimal((sign, digits, exponent)),
             st.integers(0, 1),
             st.lists(st.integers(0, 9), min_size=1, max_size=4).map(tuple),
-            st.integers(-MAX_DECIMAL_EXPONENT, MAX_DECIMAL_EXPONENT) | st.integers(-420, 420),
+            st.integers(-MAX_DECIMAL_EXPONENT, MAX_DECIMAL_EXPONENT)
+            | st.integers(-420, 420)
+            | st.sampled_from([-MAX_DECIMAL_EXPONENT, MAX_DECIMAL_EXPONENT]),
         ),
         min_size=2,
         max_size=8,
@@ -227,6 +229,61 @@ def test_the_value_comes_back_from_the_bytes(value):
 @settings(max_examples=examples(200), deadline=None)
 def test_decimals_of_any_exponent_are_in_order_and_come_back(decimals):
     assert sorted(decimals) == [key_value(data) for data in sorted(map(key_bytes, decimals))]
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("10E+2000000", "10E+2000000"),
+        ("1200E+2000000", "1200E+2000000"),
+        ("1200E+1999999", "120E+2000000"),
+        ("1" + "0" * 4_095 + "E+2000000", "1" + "0" * 4_095 + "E+2000000"),
+        ("9" * 4_095 + "0E+2000000", "9" * 4_095 + "0E+2000000"),
+        ("10E-2000000", "1E-1999999"),
+        ("1" + "0" * 4_095 + "E-2000000", "1E-1995905"),
+        ("9" * 4_096 + "E-2000000", "9" * 4_096 + "E-2000000"),
+    ],
+    ids=stable_id,
+)
+def test_a_decimal_of_the_largest_exponents_is_read_as_a_document_holds_it(sign, given, read):
+    """Its bytes have no zeros at the end. Without these zeros `10E+2000000` would have an exponent beyond the limit."""
+    value, expected = Decimal(sign + given), Decimal(sign + read)
+
+    for wrapped, back in (
+        (value, expected),
+        ([[value], 1], [[expected], 1]),
+        ({"a": value}, {"a": expected}),
+    ):
+        assert repr(back) == repr(key_value(key_bytes(wrapped)))
+        assert back == decode_frozen(encode({"a": back}))["a"]
+
+
+@pytest.mark.parametrize(("digits", "adjusted"), [("1", 2_004_096), ("1", 2**31 - 1), ("12", 2_010_000)])
+def test_a_key_with_more_zeros_than_a_decimal_may_have_is_damage(digits, adjusted):
+    pairs = bytes(byte + 1 for byte in bytes.fromhex(digits + "0" * (len(digits) % 2)))
+    rest = b"\xc0" + struct.pack(">I", adjusted + 2**31) + pairs + b"\x00"
+
+    with pytest.raises(CorruptDatabase, match="the limit is"):
+        key_value(key_bytes(sys.float_info.max)[:-1] + rest)
+
+
+@pytest.mark.parametrize(
+    "text", ["10E+2000000", "-10E+2000000", "10E-2000000", "-1" + "0" * 4_095 + "E+2000000"]
+)
+def test_documents_have_the_most_extreme_decimals_as_keys_and_in_indexes(db, text):
+    value = Decimal(text)
+    table = db.table_create("numbers")
+    table.index_create("size")
+    table.index_create("sizes", multi=True)
+    for key in (value, [[value]]):
+        table.insert({"id": key, "size": [key], "sizes": [value, 0]})
+
+        assert key == table.get(key).run()["id"]
+        assert [key] == [one["id"] for one in table.get_all([key], index="size").run()]
+    assert [[[value]], value] == [one["id"] for one in table.order_by(index="size").run()]
+    assert 2 == table.get_all(value, index="sizes").count().run()
+    assert sorted([0, value]) == sorted(table.distinct(index="sizes").run())
 
 
 LADDER = [
