@@ -134,6 +134,8 @@ def count_costs(journey: Journey) -> Costs:
 WARM_UP, COUNTED = 5, 5
 # Steps of a transaction that is counted as a whole.
 STEPS = 100
+# Characters of the printed table.
+NAME_WIDTH = 54
 
 
 def insert_documents(table: Any) -> Journey:
@@ -299,7 +301,7 @@ def trace_of(name: str) -> tuple[Trace, Costs]:
 
 def report(name: str, trace: Trace, costs: Costs) -> str:
     return (
-        f"{name:<54}{len(trace.calls):>6}{trace.functions:>10}{len(trace.files):>7}{trace.depth:>7}"
+        f"{name:<{NAME_WIDTH}}{len(trace.calls):>6}{trace.functions:>10}{len(trace.files):>7}{trace.depth:>7}"
         f"{costs.frames:>8}{costs.bytecodes:>11}"
     )
 
@@ -315,7 +317,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--calls", action="store_true", help="also every call, indented by its depth")
     arguments = parser.parse_args(argv)
     print(
-        f"{'journey':<54}{'calls':>6}{'functions':>10}{'files':>7}{'depth':>7}{'frames':>8}{'bytecodes':>11}"
+        f"{'journey':<{NAME_WIDTH}}{'calls':>6}{'functions':>10}{'files':>7}{'depth':>7}{'frames':>8}{'bytecodes':>11}"
     )
     for name in JOURNEYS:
         if arguments.words and not any(word in name for word in arguments.words):
