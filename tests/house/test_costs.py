@@ -33,6 +33,8 @@ LIMITS = {
 }
 # A figure may be so much below its limit. Below that, the limit is lowered to it.
 SLACK = 0.03
+# A figure may be so much above its limit, because a thread that finds another one at work takes another branch.
+VARIATION = 0.01
 
 
 @pytest.fixture(scope="module")
@@ -52,5 +54,5 @@ def test_an_operation_executes_as_many_bytecodes_as_its_limit_allows(name, figur
     most_frames, most_bytecodes = LIMITS[name]
 
     print(f"{name}: {frames} frames, {bytecodes} bytecodes")
-    assert frames <= most_frames
-    assert most_bytecodes * (1 - SLACK) <= bytecodes <= most_bytecodes
+    assert frames <= most_frames * (1 + VARIATION)
+    assert most_bytecodes * (1 - SLACK) <= bytecodes <= most_bytecodes * (1 + VARIATION)
