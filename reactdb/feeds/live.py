@@ -475,7 +475,13 @@ def _open_later(reference: weakref.ref[Live], following: FollowedSource) -> None
     try:
         live._open(following)
     except Exception as error:
-        schedule(live._thread_of(following.source), partial(_pass_on, reference, following, "error", error))
+        try:
+            schedule(
+                live._thread_of(following.source), partial(_pass_on, reference, following, "error", error)
+            )
+        except Exception:
+            # The program has disposed of the scheduler, or closed its loop: subscribers cannot be called any more.
+            logger.debug("a live result could not call its subscribers", exc_info=True)
 
 
 def schedule(scheduler: Any, work: Callable[[], object]) -> None:
@@ -530,7 +536,11 @@ class Polled:
                 first += events
         except Exception as error:
             end = "error", error
-        schedule(scheduler, partial(self._deliver_first, first, end))
+        try:
+            schedule(scheduler, partial(self._deliver_first, first, end))
+        except BaseException:
+            reader.close()
+            raise
 
     def _deliver_first(self, first: list[Any], end: tuple[str, Any] | None) -> None:
         for events in first:

@@ -392,6 +392,24 @@ def test_a_scheduler_that_no_other_thread_may_call_is_refused_at_once(filled: An
         filled.live(wait=False, scheduler=TkinterScheduler(object()))
 
 
+@pytest.mark.parametrize(
+    "ask", [lambda t: t, lambda t: t.count(), lambda t: t.order_by("a").limit(3).count()]
+)
+def test_a_scheduler_that_is_disposed_of_meanwhile_leaves_no_error_in_a_thread_and_no_feed(
+    filled: Any, ask: Any
+) -> None:
+    scheduler = EventLoopScheduler()
+    scheduler.dispose()
+    one = ask(filled).live(wait=False, scheduler=scheduler)
+
+    # pytest fails a test whose thread ends with an exception.
+    wait_until(
+        lambda: all(thread.name != "reactdb: reading a live result" for thread in threading.enumerate())
+    )
+    assert is_clean(filled)
+    one.close()
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Ends
 
