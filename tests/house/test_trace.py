@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import reactdb
 from tests import trace
 
@@ -32,3 +34,11 @@ def test_words_choose_journeys(capsys):
     trace.main(["get(key)"])
 
     assert 2 == len(capsys.readouterr().out.splitlines())
+
+
+def test_no_thread_follows_the_file_while_journeys_are_counted(tmp_path):
+    before = set(threading.enumerate())
+    with trace.without_follower(), reactdb.connect(tmp_path / "games.db") as db:
+        db.table_create("games").changes().subscribe(print)
+
+        assert before == set(threading.enumerate())
