@@ -169,6 +169,15 @@ class Bench:
         """The database in this folder, closed and removed afterwards."""
         yield from self._opened(folder, layout, durability)
 
+    @contextmanager
+    def opened_kept(self, folder: Path, layout: Layout = PLAIN) -> Iterator[Store]:
+        """A kept database, to be read from. It stays."""
+        store = self.peer.open(folder, layout, "soft")
+        try:
+            yield store
+        finally:
+            store.close()
+
     def _opened(self, folder: Path, layout: Layout, durability: Durability) -> Iterator[Store]:
         store = self.peer.open(folder, layout, durability)
         try:

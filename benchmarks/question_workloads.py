@@ -35,7 +35,7 @@ def get_past(bench: Bench) -> Figures:
     kind = made(min(size, TABLE))
     held = sum(kind[int(key[1:]) % len(kind)]["score"] for key in keys if int(key[1:]) < size // 2 - 1)
     watch = Stopwatch()
-    with bench.opened(bench.folder_of(of_a_million(bench, "past", PAST, size)), PAST) as store:
+    with bench.opened_kept(of_a_million(bench, "past", PAST, size), PAST) as store:
         store.get_each(keys[:10])
         with watch:
             found = store.get_past(keys)
@@ -65,7 +65,7 @@ def counted(bench: Bench, each: int, count: int) -> Figures:
     size = bench.count(MILLION)
     ranges = score_ranges(count, each / MILLION)
     held = sorted_scores(size)
-    with bench.opened(indexed(bench, size), INDEXED) as store:
+    with bench.opened_kept(indexed(bench, size), INDEXED) as store:
         store.count_ranges(ranges[:1])
         watch = Stopwatch()
         with watch:
@@ -82,7 +82,7 @@ def count_feed(bench: Bench) -> Figures:
     """
     size = bench.count(MILLION)
     count, watch = Counter(), Stopwatch()
-    with bench.opened(indexed(bench, size), INDEXED) as store:
+    with bench.opened_kept(indexed(bench, size), INDEXED) as store:
         for _ in range(5):
             with watch:
                 store.hear_count(count)
@@ -115,7 +115,7 @@ def skipped(bench: Bench, offset: int, count: int) -> Figures:
     rng = random.Random(SEED + 40)
     offsets = [offset + rng.randrange(100) for _ in range(count)]
     watch = Stopwatch()
-    with bench.opened(indexed(bench, size), INDEXED) as store:
+    with bench.opened_kept(indexed(bench, size), INDEXED) as store:
         expect(held[offset : offset + PAGE], store.skip(offset, PAGE))
         with watch:
             for each in offsets:
@@ -132,8 +132,8 @@ def sorted_scores(size: int) -> list[int]:
 
 
 def indexed(bench: Bench, size: int) -> Path:
-    """A copy of the file that W7-top-100-of-1000000 needs as well."""
-    return bench.folder_of(of_a_million(bench, "million-indexed", INDEXED, size))
+    """The file that W7-top-100-of-1000000 has a copy of as well."""
+    return of_a_million(bench, "million-indexed", INDEXED, size)
 
 
 def of_a_million(bench: Bench, name: str, layout: Layout, size: int) -> Path:

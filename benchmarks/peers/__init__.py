@@ -90,6 +90,10 @@ class Store:
         """Read the documents with low <= score < high by the index, in its order; how many they were."""
         raise NotOffered
 
+    def count_all(self) -> int:
+        """Count all documents."""
+        raise NotOffered
+
     def count_ranges(self, ranges: Sequence[tuple[int, int]]) -> int:
         """Count the documents with low <= score < high by the index, without reading them; the sum of the counts."""
         raise NotOffered

@@ -166,6 +166,10 @@ class RawStore(Store):
         text = "SELECT body FROM documents WHERE score >= ? AND score < ? ORDER BY score"
         return sum(len([unpack(body) for (body,) in execute(text, bounds)]) for bounds in ranges)
 
+    def count_all(self) -> int:
+        count: int = self.connection.execute("SELECT count(*) FROM documents").fetchone()[0]
+        return count
+
     def count_ranges(self, ranges: Sequence[tuple[int, int]]) -> int:
         execute, text = (
             self.connection.execute,
@@ -384,7 +388,7 @@ class RawLogStore(RawStore):
     def hear_count(self, hear: Hear) -> None:
         # What follows is as for a listener to the table, with a counter.
         self.hear_table(hear)
-        hear({"new_val": self.connection.execute("SELECT count(*) FROM documents").fetchone()[0]})
+        hear({"new_val": self.count_all()})
 
     def hear_net(self, hear: Hear) -> None:
         self.is_heard = True

@@ -75,6 +75,10 @@ class ReactStore(Store):
         between, order = self.players.between, "score"
         return sum(len(between(low, high, index=order).order_by(index=order).run()) for low, high in ranges)
 
+    def count_all(self) -> int:
+        count: int = self.players.count().run()
+        return count
+
     def count_ranges(self, ranges: Sequence[tuple[int, int]]) -> int:
         between = self.players.between
         return sum(between(low, high, index="score").count().run() for low, high in ranges)
