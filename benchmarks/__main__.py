@@ -4,6 +4,7 @@ python -m benchmarks                            everything, about an hour
 python -m benchmarks --workload W1 W10-get      these (W1 is every W1-something too)
 python -m benchmarks --quick                    a hundredth of the size, once: does it run?
 python -m benchmarks --from FILE ...            what --json kept; of a peer in a workload, the last file's counts
+python -m benchmarks --beside FOLDER            and another copy of the package, such as an earlier version
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import feed_workloads, machine, marks, peers, report, workloads
-from benchmarks.harness import BASE, Outcome, Workload, measure
+from benchmarks import beside, feed_workloads, machine, marks, peers, report, workloads
+from benchmarks.harness import BASE, OURS, Outcome, Workload, measure
 
 QUICK_SCALE = 0.01
 STDOUT = "-"
@@ -37,6 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=[],
         metavar="NAME",
         help=f"beside {BASE}; default: all that are installed",
+    )
+    parser.add_argument(
+        "--beside",
+        type=Path,
+        metavar="FOLDER",
+        help="compare with the copy of the package that lies in FOLDER; each run of both is a process of its own",
     )
     parser.add_argument("--repeat", type=int, metavar="N", help="default: 5, with --quick 1")
     parser.add_argument(
@@ -81,6 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in given.peer:
         if name.lower() not in {peer.name for peer in known}:
             parser.error(f"there is no peer {name!r}, or it is not installed; --list names them")
+    if given.beside is not None and not (given.beside / OURS / "__init__.py").is_file():
+        parser.error(f"--beside takes a folder that {OURS} lies in, not {given.beside}")
     if given.list:
         print_lists(chosen, known, missing)
         return 0
@@ -93,6 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for reason in missing:
         print("left out:", reason, file=sys.stderr)
     taking_part = [peer for peer in known if not asked or peer.name == BASE or peer.name in asked]
+    if given.beside is not None:
+        taking_part = beside.copies(taking_part, given.beside.resolve())
     scale = QUICK_SCALE if given.quick else 1.0
     what, how = machine.describe(), {"repeat": repeat, "scale": scale}
     outcomes: list[Outcome] = []

@@ -15,7 +15,6 @@ from benchmarks.documents import key_of
 from benchmarks.harness import Bench, Figures, Stopwatch, expect
 from benchmarks.peers import NotOffered, Store
 from benchmarks.workloads import TABLE, made, table_of, workload
-from reactdb.session import session_of
 
 BATCH = 500
 """Changes in a batch."""
@@ -60,6 +59,9 @@ def idle_polls(bench: Bench) -> Figures:
     polls, watch, log = bench.count(1_000_000), Stopwatch(), Stopwatch()
     with bench.filled("table", table_of(TABLE)) as store:
         database: Any = store.database  # type: ignore[attr-defined]
+        # Imported here because an earlier version, which another workload may be run with, lacks it.
+        from reactdb.session import session_of
+
         session, seen, asked = session_of(database), database.seq, 0
         with watch:
             for _ in range(polls):

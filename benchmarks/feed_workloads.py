@@ -13,6 +13,7 @@ import gc
 import random
 import time
 import tracemalloc
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median, quantiles
@@ -140,6 +141,54 @@ def silent(bench: Bench, listeners: int, hear: Callable[[Store, int, Hear], None
     if listeners:
         figures["subscribe"] = opening.per(listeners)["cpu"]
     return figures
+
+
+LIMIT = 3
+"""Documents in the window of each of the listeners to a limit."""
+
+
+def silent_limits(bench: Bench, listeners: int) -> Figures:
+    """Write a rating, a commit each, with {listeners} listeners to the 3 least scores of a range each, none of which overlap.
+
+    Answers: what do limits cost that a write does not concern? Expect nothing, but for finding the range that has the score, and
+    one view that may have the document.
+    """
+    width = SCORES // listeners
+    return limits(bench, [(number * width, (number + 1) * width) for number in range(listeners)])
+
+
+def overlapping_limits(bench: Bench, fold: int) -> Figures:
+    """The same with 10,000 listeners, where each score lies in the ranges of {listeners} of them.
+
+    Answers: and where many views have to look at the change, most of which have nothing to tell? Expect a few microseconds
+    for each.
+    """
+    listeners = bench.count(10_000)
+    step = SCORES // listeners
+    return limits(bench, [(number * step, (number + fold) * step) for number in range(listeners)])
+
+
+def limits(bench: Bench, ranges: Sequence[tuple[int, int]]) -> Figures:
+    """No score is written, by which ranges and windows go. So each write to a document in a window is heard, and no other."""
+    rng = random.Random(SEED + 30)
+    written = [(key_of(rng.randrange(SMALL)), 1e6 + number) for number in range(bench.count(2_000))]
+    told: dict[str, int] = {}
+    ordered = sorted((document["score"], document["id"]) for document in made(SMALL))
+    for low, high in ranges:
+        place = bisect_left(ordered, (low,))
+        for score, key in ordered[place : place + LIMIT]:
+            told[key] = told.get(key, 0) + (score < high)
+    count, watch, opening = Counter(), Stopwatch(), Stopwatch()
+    with bench.filled("indexed-small", table_of(SMALL), layout=INDEXED) as store:
+        with opening:
+            for low, high in ranges:
+                store.hear_lowest(LIMIT, low, high, count)
+        gc.collect()
+        with watch:
+            store.rate_each(written)
+        store.hush()
+    expect(sum(told.get(key, 0) for key, _ in written), count.heard)
+    return {**watch.per(len(written)), "subscribe": opening.per(len(ranges))["cpu"]}
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -376,7 +425,8 @@ def memory() -> Iterator[list[int]]:
 def register() -> None:
     """Add those that come in several sizes, and put all in the order of their numbers. Once."""
     # Not above: it is built on this module.
-    import benchmarks.consumer_workloads  # noqa: F401 - it adds its own
+    import benchmarks.consumer_workloads
+    import benchmarks.question_workloads  # noqa: F401 - they add their own
     from benchmarks import delivery_workloads, top_workloads
 
     top_workloads.register()
@@ -408,4 +458,6 @@ SIZED: Sequence[tuple[str, str, Callable[[Bench, int], Figures], Sequence[int]]]
     ("W5", "µs per write", fan_out, (1, 100, 1_000, 10_000)),
     ("W6-points", "µs per write", silent_points, (0, 100, 1_000, 10_000, 100_000)),
     ("W6-equals", "µs per write", silent_equals, (100, 1_000, 10_000, 100_000)),
+    ("W6-limits", "µs per write", silent_limits, (10, 1_000, 10_000, 100_000)),
+    ("W6-overlaps", "µs per write", overlapping_limits, (5, 50, 500)),
 )

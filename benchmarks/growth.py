@@ -1,7 +1,7 @@
 """`python -m benchmarks.growth`: how costs grow with documents, log, feeds, subscribers, windows, threads and processes.
 
 python -m benchmarks.growth                              every curve, to a million; about half an hour
-python -m benchmarks.growth --curve documents --most 10000000        this one, to ten million (20 GB of disk)
+python -m benchmarks.growth --curve documents questions counts room --most 5000000    large tables (10 GB of disk)
 python -m benchmarks.growth --json FILE --plot FOLDER    keep the points, and draw them (needs matplotlib)
 python -m benchmarks.growth --from FILE --plot FOLDER    draw what was kept
 
@@ -30,10 +30,10 @@ from statistics import median
 from typing import Any
 
 from benchmarks import feed_workloads, machine, peers
-from benchmarks.documents import SCORES, Document, document, key_of, keys_at_random
+from benchmarks.documents import SCORES, Document, document, key_of, keys_at_random, score_ranges
 from benchmarks.feed_workloads import INDEXED, Counter, new_scores
 from benchmarks.harness import BASES, OURS, ROOT, Bench, Figures, Stopwatch, expect
-from benchmarks.peers import PLAIN, NotOffered, Peer, Store
+from benchmarks.peers import PLAIN, Layout, NotOffered, Peer, Store
 from benchmarks.report import aligned, number
 from benchmarks.top_workloads import live_top
 from benchmarks.workloads import made, million
@@ -43,8 +43,14 @@ STEEP = 0.15
 """The exponent from which a curve is pointed out: a tree that costs twice as much for a thousand times as many has 0.1."""
 
 ROUNDS = 3
-LAST = 100
+LAST = 1_000
 """Changes that a reader who comes back has missed."""
+
+LEAST = 10_000
+"""Documents in the smallest of the large tables."""
+
+BULK = "bulk.json"
+"""In the folder of a kept database: what a document cost that was inserted in bulk."""
 
 Point = tuple[int, float]
 
@@ -94,8 +100,9 @@ def exponent(points: Sequence[Point]) -> float | None:
 
 
 def sizes(most: int, least: int = 1_000) -> list[int]:
-    """Powers of ten."""
-    return [10**power for power in range(20) if least <= 10**power <= most]
+    """Powers of ten, and `most`."""
+    powers = [10**power for power in range(20) if least <= 10**power < most]
+    return [*powers, most] if most >= least else powers
 
 
 Make = Callable[[Peer], Bench]
@@ -125,24 +132,114 @@ def cpu_of(work: Callable[[], object], operations: int, rounds: int = ROUNDS) ->
 
 @curve
 def documents(make: Make, known: dict[str, Peer], most: int) -> Curve:
-    """Get, write, ask for the top 10 by an index, and come back after 100 changes, against the number of documents."""
+    """Open, get, insert, update, the first 20 by an index, and come back after 1,000 changes, against the number of documents."""
     found = Curve(
         "documents", "One operation in a table of many documents", "documents", "µs CPU", is_served=True
     )
-    for size in sizes(most):
-        for name in ("raw", "reactdb"):
+    for size in sizes(most, LEAST):
+        for name in ("raw+log", "reactdb"):
             bench = make(known[name])
             keys = keys_at_random(2_000, size)
-            folder = bench.folder_of(bench.kept(f"documents-{size}", million(size), INDEXED))
+            folder = bench.folder_of(large_table(bench, size))
+            found.add(
+                f"{name}: open and get", size, cpu_of(partial(open_and_get, bench, folder, INDEXED), 1, 9)
+            )
             with bench.opened(folder, INDEXED) as store:
                 # What is asked is the path: as far as the caches go, they are warm.
                 store.get_each(keys)
                 found.add(f"{name}: get", size, cpu_of(partial(store.get_each, keys), len(keys)))
-                found.add(f"{name}: top 10", size, cpu_of(partial(times, 200, store.top, 10), 200))
-                found.add(f"{name}: write", size, cpu_of(writing(store, 500, size), 500))
+                found.add(f"{name}: first 20", size, cpu_of(partial(times, 200, store.skip, 0, 20), 200))
+                found.add(f"{name}: insert", size, cpu_of(inserting(store, 500, size), 500))
+                found.add(f"{name}: update", size, cpu_of(rating(store, 500, size), 500))
+                found.add(f"{name}: update of the index", size, cpu_of(writing(store, 500, size), 500))
                 if name == "reactdb":
                     found.add("reactdb: come back", size, cpu_of(partial(come_back, store), 1, 9))
+    found.remarks.append(f"Who comes back is told of {LAST:,} changes.")
     return found
+
+
+@curve
+def questions(make: Make, known: dict[str, Peer], most: int) -> Curve:
+    """Count a range of 1,000, skip 10,000 by an index, and get the past of a key, against the number of documents."""
+    found = Curve(
+        "questions",
+        "Questions that an index or a chain of versions answers",
+        "documents",
+        "µs CPU",
+        is_served=True,
+    )
+    for size in sizes(most, LEAST):
+        for name in ("raw+log", "reactdb"):
+            bench = make(known[name])
+            with bench.opened_kept(large_table(bench, size), INDEXED) as store:
+                few = score_ranges(20, 1_000 / size)
+                found.add(f"{name}: count 1,000", size, cpu_of(partial(store.count_ranges, few), len(few)))
+                if size > LEAST:
+                    found.add(
+                        f"{name}: skip 10,000", size, cpu_of(partial(times, 5, store.skip, 10_000, 20), 5)
+                    )
+                if name == "reactdb":
+                    keys = keys_at_random(5, size)
+                    found.add(
+                        f"{name}: the past of a key", size, cpu_of(partial(store.get_past, keys), len(keys))
+                    )
+    found.remarks.append("The past is that of half the log ago. By hand it would need an index of the log.")
+    return found
+
+
+@curve
+def counts(make: Make, known: dict[str, Peer], most: int) -> Curve:
+    """Count all documents and a tenth of them, once and by a feed, against the number of documents."""
+    found = Curve("counts", "Counting documents", "documents", "µs CPU")
+    for size in sizes(most, LEAST):
+        for name in ("raw+log", "reactdb"):
+            bench = make(known[name])
+            with bench.opened_kept(large_table(bench, size), INDEXED) as store:
+                # The first one reads the file into caches.
+                expect(size, store.count_all())
+                found.add(f"{name}: all", size, cpu_of(store.count_all, 1))
+                tenth = score_ranges(1, 0.1)
+                found.add(f"{name}: a tenth", size, cpu_of(partial(store.count_ranges, tenth), 1))
+                if name == "reactdb":
+                    found.add("reactdb: start of a feed", size, cpu_of(partial(begin_count, store), 1))
+    return found
+
+
+def begin_count(store: Store) -> None:
+    heard = Counter()
+    store.hear_count(heard)
+    store.hush()
+    expect(1, heard.heard)
+
+
+@curve
+def room(make: Make, known: dict[str, Peer], most: int) -> Curve:
+    """The file and the insertion in bulk, for each document, against the number of documents. There is one index."""
+    found = Curve("room", "A document of many", "documents", "bytes, or µs CPU to insert in bulk")
+    for size in sizes(most, LEAST):
+        for name in ("raw+log", "reactdb"):
+            bench = make(known[name])
+            folder = large_table(bench, size)
+            weight = sum(file.stat().st_size for file in folder.iterdir() if file.name != BULK)
+            found.add(f"{name}: bytes", size, weight / size)
+            found.add(f"{name}: insert in bulk", size, json.loads((folder / BULK).read_text()))
+    return found
+
+
+def large_table(bench: Bench, size: int) -> Path:
+    """The kept folder of a database with so many documents, and an index on their scores. Not to be written to."""
+    watch = Stopwatch()
+    insert = million(size)
+
+    def fill(store: Store) -> None:
+        # Documents are made meanwhile: the same for everybody, and little beside their insertion.
+        with watch:
+            insert(store)
+
+    folder = bench.kept(f"documents-{size}", fill, INDEXED)
+    if not (folder / BULK).exists():
+        (folder / BULK).write_text(json.dumps(watch.per(size)["cpu"]))
+    return folder
 
 
 def times(count: int, work: Callable[..., object], *arguments: object) -> None:
@@ -156,9 +253,27 @@ def writing(store: Store, count: int, among: int) -> Callable[[], None]:
     return lambda: store.score_each(next(turns))
 
 
+def inserting(store: Store, count: int, size: int) -> Callable[[], None]:
+    """Inserts `count` documents at each call, after all that are there."""
+    kind = made(count)
+    turns = iter(
+        [
+            [{**each, "id": key_of(size + turn * count + number)} for number, each in enumerate(kind)]
+            for turn in range(ROUNDS)
+        ]
+    )
+    return lambda: store.insert_each(next(turns))
+
+
+def rating(store: Store, count: int, among: int) -> Callable[[], None]:
+    """Writes `count` ratings at each call, always others, by which there is no index."""
+    turns = iter([new_scores(count, among, turn) for turn in range(ROUNDS)])
+    return lambda: store.rate_each([(key, 1e6 + score) for key, score in next(turns)])
+
+
 @curve
 def log(make: Make, known: dict[str, Peer], most: int) -> Curve:
-    """Open, come back after 100 changes, and compact, against the number of changes in the log, of 1,000 documents."""
+    """Open, come back after 1,000 changes, and compact, against the number of changes in the log, of 1,000 documents."""
     found = Curve(
         "log", "A log of many changes to 1,000 documents", "changes in the log", "µs CPU", is_served=True
     )
@@ -195,15 +310,15 @@ def changes(size: int) -> Callable[[Any], None]:
 
 
 def come_back(store: Any) -> None:
-    """Subscribe to the table where the log was 100 changes ago, be told of them, and leave."""
+    """Subscribe to the table where the log was 1,000 changes ago, be told of them, and leave."""
     heard = Counter()
     feed = store.players.changes(since=store.database.seq - LAST).subscribe(heard)
     feed.dispose()
     expect(LAST, heard.heard)
 
 
-def open_and_get(bench: Bench, folder: Path) -> None:
-    store = bench.peer.open(folder, PLAIN, "soft")
+def open_and_get(bench: Bench, folder: Path, layout: Layout = PLAIN) -> None:
+    store = bench.peer.open(folder, layout, "soft")
     store.get_each([key_of(500)])
     store.close()
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import ClassVar, Final
@@ -36,6 +37,9 @@ PLAIN_LOG: Final = "raw+log-plain"
 
 BASES: Final = (BASE, LOGGED, PLAIN_LOG)
 OURS: Final = "reactdb"
+BESIDE: Final = f"{OURS} in "
+"""What the name of another copy of the package begins with; its folder follows. Ratios are to it as well."""
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 Figures = dict[str, float]
@@ -165,6 +169,15 @@ class Bench:
         """The database in this folder, closed and removed afterwards."""
         yield from self._opened(folder, layout, durability)
 
+    @contextmanager
+    def opened_kept(self, folder: Path, layout: Layout = PLAIN) -> Iterator[Store]:
+        """A kept database, to be read from. It stays."""
+        store = self.peer.open(folder, layout, "soft")
+        try:
+            yield store
+        finally:
+            store.close()
+
     def _opened(self, folder: Path, layout: Layout, durability: Durability) -> Iterator[Store]:
         store = self.peer.open(folder, layout, durability)
         try:
@@ -181,11 +194,18 @@ class Bench:
         return folder
 
 
+def package_folder() -> Path:
+    """The folder of the package that this process measures."""
+    [folder] = import_module(OURS).__path__
+    return Path(folder)
+
+
 def kept_folder() -> Path:
     """Where databases are kept that were made by the code as it is."""
     digest = hashlib.sha1()
-    for place in ("reactdb", "benchmarks/peers"):
-        for file in sorted((ROOT / place).rglob("*.py")):
+    # The package may be another copy than the one beside the benchmarks.
+    for place in (package_folder(), ROOT / "benchmarks/peers"):
+        for file in sorted(place.rglob("*.py")):
             digest.update(file.read_bytes())
     digest.update((ROOT / "benchmarks/documents.py").read_bytes())
     above = Path(tempfile.gettempdir()) / "reactdb-benchmarks-kept"
@@ -315,7 +335,7 @@ def take_in(figures: dict[str, Figures], summaries: dict[str, Summary]) -> None:
     for name, found in figures.items():
         for metric, figure in found.items():
             summaries[name].samples.setdefault(metric, []).append(figure)
-            for base in BASES:
+            for base in (*BASES, *(other for other in figures if other.startswith(BESIDE))):
                 of_base = figures.get(base, {})
                 if metric in of_base and figure > 0:
                     summaries[name].ratios.setdefault((base, metric), []).append(of_base[metric] / figure)

@@ -11,7 +11,19 @@ from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import BASE, BASES, LOGGED, OURS, Bench, Figures, Outcome, Summary, Workload, take_in
+from benchmarks.harness import (
+    BASE,
+    BASES,
+    BESIDE,
+    LOGGED,
+    OURS,
+    Bench,
+    Figures,
+    Outcome,
+    Summary,
+    Workload,
+    take_in,
+)
 from benchmarks.machine import Machine, line
 from benchmarks.marks import Verdict
 from benchmarks.workloads import WORKLOADS
@@ -51,7 +63,9 @@ def options_line(options: dict[str, Any]) -> str:
 
 def text_rows(outcome: Outcome) -> Iterator[list[str]]:
     metrics = metrics_of(outcome)
-    yield ["", *(head for metric in metrics for head in (metric, "±", "x raw", "x log"))]
+    bases = {"x raw": BASE, "x log": LOGGED}
+    bases |= {f"x {name.removeprefix(BESIDE)}": name for name in outcome.peers if name.startswith(BESIDE)}
+    yield ["", *(head for metric in metrics for head in (metric, "±", *bases))]
     for name, summary in outcome.peers.items():
         cells = [name]
         for metric in metrics:
@@ -59,8 +73,7 @@ def text_rows(outcome: Outcome) -> Iterator[list[str]]:
             cells += [
                 f"{star}{number(summary.middle(metric))}",
                 f"{summary.spread(metric):.0%}",
-                times(summary.ratio(metric)),
-                times(summary.ratio(metric, LOGGED)),
+                *(times(summary.ratio(metric, base)) for base in bases.values()),
             ]
         yield cells
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.documents import (
+    SCORES,
     Document,
     documents,
     key_of,
@@ -23,7 +24,7 @@ from benchmarks.documents import (
     score_ranges,
     shuffled,
 )
-from benchmarks.harness import ROOT, Bench, Figures, Stopwatch, Workload, expect, scores
+from benchmarks.harness import Bench, Figures, Stopwatch, Workload, expect, package_folder, scores
 from benchmarks.peers import PLAIN, Durability, Layout, NotOffered, Store
 
 TABLE = 100_000
@@ -195,6 +196,24 @@ def update_in_transactions(bench: Bench) -> Figures:
     return update(bench, keys, is_one_commit=True)
 
 
+@workload("W3-indexed", "µs per update")
+def update_indexed_field(bench: Bench) -> Figures:
+    """Give 5,000 random documents of 100,000 another score, by which there is an index, in a commit each, durability soft.
+
+    Answers: what does an index cost an update? Expect an entry that goes and one that comes, each at a random place of a tree.
+    """
+    size = bench.count(TABLE)
+    # Beyond all scores, so that each is another one, and is known in the end.
+    given = [(key, SCORES + number) for number, key in enumerate(keys_at_random(bench.count(5_000), size))]
+    watch = Stopwatch()
+    with bench.filled("indexed", table_of(size), layout=Layout(indexed=True)) as store:
+        store.scan()
+        with watch:
+            store.score_each(given)
+        expect(len(dict(given)), store.count_ranges([(SCORES, SCORES + len(given))]))
+    return watch.per(len(given))
+
+
 def update(bench: Bench, keys: Sequence[str], *, is_one_commit: bool) -> Figures:
     size = bench.count(TABLE)
     watch = Stopwatch()
@@ -344,7 +363,7 @@ def timed_import(statement: str | None) -> Figures:
     def once(environment: dict[str, str]) -> tuple[float, float]:
         ended = subprocess.run(
             [sys.executable, "-c", program],
-            cwd=ROOT,
+            cwd=package_folder().parent,
             env=environment,
             capture_output=True,
             text=True,

@@ -36,10 +36,12 @@ class Layout:
     Attributes:
         integer_keys: Every key is an int; otherwise a str.
         indexed: There is an index on `score`.
+        past: Earlier states of a document will be read.
     """
 
     integer_keys: bool = False
     indexed: bool = False
+    past: bool = False
 
 
 PLAIN = Layout()
@@ -76,12 +78,33 @@ class Store:
         """The same as one commit: done inside when the block begins, committed, and told, when it ends."""
         raise NotOffered
 
+    def rate_each(self, ratings: Sequence[tuple[Key, float]]) -> None:
+        """Give documents new ratings, by which there is no index, in a commit each."""
+        raise NotOffered
+
     def get_each(self, keys: Sequence[Key]) -> int:
         """Read each document by its key; the sum of the scores."""
         raise NotOffered
 
     def get_ranges(self, ranges: Sequence[tuple[int, int]]) -> int:
         """Read the documents with low <= score < high by the index, in its order; how many they were."""
+        raise NotOffered
+
+    def count_all(self) -> int:
+        """Count all documents."""
+        raise NotOffered
+
+    def count_ranges(self, ranges: Sequence[tuple[int, int]]) -> int:
+        """Count the documents with low <= score < high by the index, without reading them; the sum of the counts."""
+        raise NotOffered
+
+    def skip(self, offset: int, count: int) -> list[int]:
+        """The scores of `count` documents in the order of the index, after the first `offset`. Only these are decoded."""
+        raise NotOffered
+
+    def get_past(self, keys: Sequence[Key]) -> int:
+        """Read each document as it was when the log had half of its present length; the sum of the scores. A document that was
+        not yet there counts 0."""
         raise NotOffered
 
     def scan(self) -> int:
@@ -114,6 +137,14 @@ class Store:
 
     def hear_top(self, count: int, hear: Hear) -> None:
         """To the changes among the documents with the greatest scores, by the index."""
+        raise NotOffered
+
+    def hear_lowest(self, count: int, low: int, high: int, hear: Hear) -> None:
+        """To the changes among the `count` documents with the least scores of low <= score < high, by the index."""
+        raise NotOffered
+
+    def hear_count(self, hear: Hear) -> None:
+        """To every change of the number of documents, and first to that number."""
         raise NotOffered
 
     def hear_net(self, hear: Hear) -> None:

@@ -5,7 +5,8 @@ the table's own key (WITHOUT ROWID for strings, the rowid itself for integers), 
 checkpoint every 16 MiB as in reactdb. It does not check that documents can be stored, nor that the file still exists.
 
 `raw+log` writes a change log in the same transaction, with the documents before and after. It can replay the log, and
-it calls listeners: with loops and dicts, as a programmer writes them who knows beforehand which listeners there are.
+it calls listeners: with loops and dicts, as a programmer writes them who knows beforehand which listeners there are. For
+listeners to a limit it selects again after a commit with a score that may be in it.
 
 `raw+log-plain` is the same from a programmer who has not measured: in bulk it fills both tables with one `executemany` each, in
 the order of the documents. It differs only there, so it has no other workloads.
@@ -15,9 +16,11 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from heapq import nlargest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +143,16 @@ class RawStore(Store):
             return [unpack(body)["score"] for (body,) in rows]
         return nlargest(count, (unpack(body)["score"] for (body,) in execute("SELECT body FROM documents")))
 
+    def rate_each(self, ratings: Sequence[tuple[Key, float]]) -> None:
+        execute, pack = self.connection.execute, msgpack.Packer().pack
+        for key, rating in ratings:
+            execute("BEGIN IMMEDIATE")
+            (body,) = execute("SELECT body FROM documents WHERE key = ?", (key,)).fetchone()
+            document = msgpack.unpackb(body)
+            document["rating"] = rating
+            execute("UPDATE documents SET body = ? WHERE key = ?", (pack(document), key))
+            execute("COMMIT")
+
     def get_each(self, keys: Sequence[Key]) -> int:
         execute, unpack = self.connection.execute, msgpack.unpackb
         total = 0
@@ -153,6 +166,23 @@ class RawStore(Store):
         text = "SELECT body FROM documents WHERE score >= ? AND score < ? ORDER BY score"
         return sum(len([unpack(body) for (body,) in execute(text, bounds)]) for bounds in ranges)
 
+    def count_all(self) -> int:
+        count: int = self.connection.execute("SELECT count(*) FROM documents").fetchone()[0]
+        return count
+
+    def count_ranges(self, ranges: Sequence[tuple[int, int]]) -> int:
+        execute, text = (
+            self.connection.execute,
+            "SELECT count(*) FROM documents WHERE score >= ? AND score < ?",
+        )
+        return sum(execute(text, bounds).fetchone()[0] for bounds in ranges)
+
+    def skip(self, offset: int, count: int) -> list[int]:
+        rows = self.connection.execute(
+            "SELECT body FROM documents ORDER BY score LIMIT ? OFFSET ?", (count, offset)
+        )
+        return [msgpack.unpackb(body)["score"] for (body,) in rows]
+
     def scan(self) -> int:
         unpack = msgpack.unpackb
         rows = self.connection.execute("SELECT body FROM documents ORDER BY key")
@@ -162,23 +192,41 @@ class RawStore(Store):
         self.connection.close()
 
 
+class RawLimit:
+    """The `count` documents with the least scores of a range, as they were when they were selected last, packed."""
+
+    TEXT = "SELECT body FROM documents WHERE score >= ? AND score < ? ORDER BY score LIMIT ?"
+    __slots__ = ("bodies", "hear", "high", "parameters")
+
+    def __init__(self, connection: Any, count: int, low: int, high: int, hear: Hear) -> None:
+        self.high, self.hear = high, hear
+        self.parameters = (low, high, count)
+        self.bodies = self.select(connection)
+
+    def select(self, connection: Any) -> list[bytes]:
+        return [body for (body,) in connection.execute(self.TEXT, self.parameters)]
+
+
 class RawLogStore(RawStore):
     """A document table and a log with both documents, in one transaction."""
 
     LOG = "INSERT INTO log (key, old, new) VALUES (?, ?, ?)"
 
     def __init__(self, folder: Path, layout: Layout, durability: Durability) -> None:
-        if layout.indexed:
-            # Reading by an index does not touch the log: raw says it all.
-            raise NotOffered
         super().__init__(folder, layout, durability)
         self.hush()
         self.connection.execute(
             "CREATE TABLE IF NOT EXISTS log (seq INTEGER PRIMARY KEY, key, old BLOB, new BLOB)"
         )
+        if layout.past:
+            self.connection.execute("CREATE INDEX IF NOT EXISTS log_of_key ON log (key)")
 
     def insert_all(self, documents: Sequence[Document]) -> None:
         execute = self.connection.execute
+        if self.indexed:
+            # SQL cannot find the score in a packed document.
+            self.insert_into_both(documents)
+            return
         execute("BEGIN IMMEDIATE")
         (before,) = execute("SELECT coalesce(max(seq), 0) FROM log").fetchone()
         # The log first, and the documents from it inside of SQLite in key order: every body is bound once, and the tree
@@ -192,15 +240,23 @@ class RawLogStore(RawStore):
         )
         execute("COMMIT")
 
+    def insert_into_both(self, documents: Sequence[Document]) -> None:
+        execute = self.connection.execute
+        rows = list(self.parameters(documents))
+        execute("BEGIN IMMEDIATE")
+        self.connection.executemany(self.insert_text, rows)
+        logged = (row[:2] for row in rows) if self.indexed else rows
+        self.connection.executemany("INSERT INTO log (key, new) VALUES (?, ?)", logged)
+        execute("COMMIT")
+
     def insert_each(self, documents: Sequence[Document]) -> None:
         execute = self.connection.execute
         if not self.is_heard:
-            for key, body in self.parameters(documents):
-                self.insert_one(execute, key, body)
+            for parameters in self.parameters(documents):
+                self.insert_one(execute, parameters)
             return
-        pack = msgpack.Packer().pack
-        for document in documents:
-            self.insert_one(execute, document["id"], pack(document))
+        for document, parameters in zip(documents, self.parameters(documents), strict=True):
+            self.insert_one(execute, parameters)
             self.untold.append((document["id"], {"old_val": None, "new_val": document}))
             self.tell()
 
@@ -209,16 +265,16 @@ class RawLogStore(RawStore):
         lock = threading.Lock()
 
         def insert(documents: Sequence[Document]) -> None:
-            for key, body in self.parameters(documents):
+            for parameters in self.parameters(documents):
                 with lock:
-                    self.insert_one(execute, key, body)
+                    self.insert_one(execute, parameters)
 
         in_threads(insert, batches)
 
-    def insert_one(self, execute: Any, key: Key, body: bytes) -> None:
+    def insert_one(self, execute: Any, parameters: Any) -> None:
         execute("BEGIN IMMEDIATE")
-        execute(self.insert_text, (key, body))
-        execute(self.LOG, (key, None, body))
+        execute(self.insert_text, parameters)
+        execute(self.LOG, (parameters[0], None, parameters[1]))
         execute("COMMIT")
 
     def put(self, execute: Any, pack: Any, key: Key, score: int | None) -> None:
@@ -227,10 +283,39 @@ class RawLogStore(RawStore):
         before = document.copy() if self.is_heard else None
         document["score"] = document["score"] + 1 if score is None else score
         new = pack(document)
-        execute("UPDATE documents SET body = ? WHERE key = ?", (new, key))
+        if self.indexed:
+            execute(
+                "UPDATE documents SET body = ?, score = ? WHERE key = ?",
+                (new, document["score"], key),
+            )
+        else:
+            execute("UPDATE documents SET body = ? WHERE key = ?", (new, key))
         execute(self.LOG, (key, old, new))
         if self.is_heard:
             self.untold.append((key, {"old_val": before, "new_val": document}))
+
+    def rate_each(self, ratings: Sequence[tuple[Key, float]]) -> None:
+        execute, pack, unpack = self.connection.execute, msgpack.Packer().pack, msgpack.unpackb
+        for key, rating in ratings:
+            execute("BEGIN IMMEDIATE")
+            (old,) = execute("SELECT body FROM documents WHERE key = ?", (key,)).fetchone()
+            document = unpack(old)
+            before = document.copy() if self.is_heard else None
+            document["rating"] = rating
+            new = pack(document)
+            execute("UPDATE documents SET body = ? WHERE key = ?", (new, key))
+            execute(self.LOG, (key, old, new))
+            execute("COMMIT")
+            if self.is_heard:
+                self.untold.append((key, {"old_val": before, "new_val": document}))
+                self.tell()
+
+    def get_past(self, keys: Sequence[Key]) -> int:
+        execute, unpack = self.connection.execute, msgpack.unpackb
+        (head,) = execute("SELECT max(seq) FROM log").fetchone()
+        text = "SELECT new FROM log WHERE key = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"
+        found = (execute(text, (key, head // 2)).fetchone() for key in keys)
+        return sum(unpack(row[0])["score"] for row in found if row is not None)
 
     def score_each(self, scores: Sequence[tuple[Key, int]]) -> None:
         execute, pack = self.connection.execute, msgpack.Packer().pack
@@ -259,7 +344,27 @@ class RawLogStore(RawStore):
             if self.net is not None:
                 first = self.net.get(key)
                 self.net[key] = (event if first is None else first[0], event)
+        if self.limits:
+            self.tell_limits()
         self.untold.clear()
+
+    def tell_limits(self) -> None:
+        """Select again what a change may be in, and tell the difference."""
+        concerned: dict[int, RawLimit] = {}
+        for _, event in self.untold:
+            for document in filter(None, event.values()):
+                score = document["score"]
+                first = bisect_left(self.lows, score - self.widest)
+                for place in range(first, bisect_right(self.lows, score)):
+                    limit = self.limits[place]
+                    if score < limit.high:
+                        concerned[place] = limit
+        for limit in concerned.values():
+            before, limit.bodies = limit.bodies, limit.select(self.connection)
+            gone = [msgpack.unpackb(body) for body in before if body not in limit.bodies]
+            come = [msgpack.unpackb(body) for body in limit.bodies if body not in before]
+            for old, new in zip_longest(gone, come):
+                limit.hear({"old_val": old, "new_val": new})
 
     def hear_table(self, hear: Hear) -> None:
         self.is_heard = True
@@ -272,6 +377,18 @@ class RawLogStore(RawStore):
     def hear_rating(self, rating: float, hear: Hear) -> None:
         self.is_heard = True
         self.of_rating.setdefault(rating, []).append(hear)
+
+    def hear_lowest(self, count: int, low: int, high: int, hear: Hear) -> None:
+        self.is_heard = True
+        place = bisect_right(self.lows, low)
+        self.lows.insert(place, low)
+        self.limits.insert(place, RawLimit(self.connection, count, low, high, hear))
+        self.widest = max(self.widest, high - low)
+
+    def hear_count(self, hear: Hear) -> None:
+        # What follows is as for a listener to the table, with a counter.
+        self.hear_table(hear)
+        hear({"new_val": self.count_all()})
 
     def hear_net(self, hear: Hear) -> None:
         self.is_heard = True
@@ -295,6 +412,10 @@ class RawLogStore(RawStore):
         self.of_rating: dict[float, list[Hear]] = {}
         # The first event and the last one of each document that changed.
         self.net = None
+        # Limits of ranges of scores, and where the ranges begin, in that order; the width of the widest.
+        self.limits: list[RawLimit] = []
+        self.lows: list[int] = []
+        self.widest = 0
 
     def replay(self, *, decode: bool) -> int:
         unpack = msgpack.unpackb
@@ -312,12 +433,7 @@ class RawLogStore(RawStore):
 
 class PlainLogStore(RawLogStore):
     def insert_all(self, documents: Sequence[Document]) -> None:
-        execute = self.connection.execute
-        rows = list(self.parameters(documents))
-        execute("BEGIN IMMEDIATE")
-        self.connection.executemany(self.insert_text, rows)
-        self.connection.executemany("INSERT INTO log (key, new) VALUES (?, ?)", rows)
-        execute("COMMIT")
+        self.insert_into_both(documents)
 
 
 def in_threads(work: Any, batches: Sequence[Sequence[Document]]) -> None:

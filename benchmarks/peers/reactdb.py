@@ -62,6 +62,11 @@ class ReactStore(Store):
             self.score_each(scores)
             yield
 
+    def rate_each(self, ratings: Sequence[tuple[Key, float]]) -> None:
+        get = self.players.get
+        for key, rating in ratings:
+            get(key).update({"rating": rating})
+
     def get_each(self, keys: Sequence[Key]) -> int:
         get = self.players.get
         return sum(get(key).run()["score"] for key in keys)
@@ -69,6 +74,23 @@ class ReactStore(Store):
     def get_ranges(self, ranges: Sequence[tuple[int, int]]) -> int:
         between, order = self.players.between, "score"
         return sum(len(between(low, high, index=order).order_by(index=order).run()) for low, high in ranges)
+
+    def count_all(self) -> int:
+        count: int = self.players.count().run()
+        return count
+
+    def count_ranges(self, ranges: Sequence[tuple[int, int]]) -> int:
+        between = self.players.between
+        return sum(between(low, high, index="score").count().run() for low, high in ranges)
+
+    def skip(self, offset: int, count: int) -> list[int]:
+        ordered = self.players.order_by(index="score")
+        return [document["score"] for document in ordered.skip(offset).limit(count).run()]
+
+    def get_past(self, keys: Sequence[Key]) -> int:
+        get = self.database.at(self.database.seq // 2).table("players").get
+        found = (get(key).run() for key in keys)
+        return sum(document["score"] for document in found if document is not None)
 
     def scan(self) -> int:
         return sum(document["score"] for document in self.players)
@@ -80,8 +102,8 @@ class ReactStore(Store):
                 before, after = change.old_val, change.new_val
                 assert before is not after or change.catalogue
             count += 1
-        # That the table and its index were made is in the log, too, and is no change of a document.
-        return count - 1 - self.indexed
+        # That the table and its index were made is in the log, too, and is no change of a document. Not with an earlier version.
+        return count - (1 + self.indexed) * hasattr(change, "catalogue")
 
     def by_score(self) -> Any:
         if self.indexed:
@@ -105,6 +127,13 @@ class ReactStore(Store):
 
     def hear_top(self, count: int, hear: Hear) -> None:
         self.hear(self.by_score().limit(count), hear)
+
+    def hear_lowest(self, count: int, low: int, high: int, hear: Hear) -> None:
+        in_range = self.players.between(low, high, index="score")
+        self.hear(in_range.order_by(index="score").limit(count), hear)
+
+    def hear_count(self, hear: Hear) -> None:
+        self.hear(self.players.count(), hear, include_initial=True)
 
     def hear_net(self, hear: Hear) -> None:
         self.hear(self.players, hear, squash=3600.0)

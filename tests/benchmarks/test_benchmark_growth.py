@@ -50,6 +50,32 @@ def test_curves_are_kept_and_those_measured_again_replace_the_old(tmp_path: Path
     assert old[1] == found[1]
 
 
+def test_sizes_are_powers_of_ten_and_the_greatest() -> None:
+    assert [1_000, 10_000, 100_000] == growth.sizes(100_000)
+    assert [10_000, 100_000, 500_000] == growth.sizes(500_000, 10_000)
+    assert [] == growth.sizes(10, 1_000)
+
+
+@pytest.mark.slow
+def test_curves_of_large_tables_share_their_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    file = tmp_path / "growth.json"
+    names = ["documents", "questions", "counts", "room"]
+
+    assert 0 == growth.main(["--curve", *names, "--most", "20000", "--json", str(file)])
+
+    curves = growth.read(file)
+    assert names == [one.name for one in curves]
+    for one in curves:
+        for name, points in one.series.items():
+            assert ([20_000] if "skip" in name else [10_000, 20_000]) == [size for size, _ in points], name
+            assert all(cost > 0 for _, cost in points), name
+    # One folder for each peer and size, though each curve needs it.
+    assert 4 == len([folder for folder in tmp_path.glob("reactdb-benchmarks-kept/*/*") if folder.is_dir()])
+
+
 def test_a_curve_is_measured_and_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

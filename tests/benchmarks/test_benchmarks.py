@@ -13,6 +13,8 @@ import pytest
 
 from benchmarks import report
 from benchmarks.__main__ import main
+from benchmarks.beside import Copy
+from benchmarks.peers import NotOffered
 from benchmarks.readme import README, placed
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -214,6 +216,35 @@ def test_every_workload_has_a_name_of_its_own_and_says_what_it_asks_and_what_to_
         assert "Expect" in about, workload.name
 
 
+def test_another_copy_takes_turns_with_this_one(tmp_path: Path) -> None:
+    copy, file = tmp_path / "earlier", tmp_path / "figures.json"
+    copy.mkdir()
+    (copy / "reactdb").symlink_to(ROOT / "reactdb")
+    ended = run(
+        *("--quick", "--peer", "reactdb", "--workload", "W10-get", "W4-process"),
+        *("--beside", str(copy), "--json", str(file)),
+    )
+    assert ended.returncode == 0, ended.stderr
+
+    [latency, get] = json.loads(file.read_text())["workloads"]
+    assert ["raw", "reactdb", "reactdb in earlier"] == list(get["peers"])
+    # The other process of this workload could only be of this copy.
+    assert ["reactdb in earlier"] == list(latency["left_out"])
+    _, _, [_, outcome] = report.read([file])
+    samples = {name: peer.samples["cpu"][0] for name, peer in outcome.peers.items()}
+    ratio = samples["reactdb in earlier"] / samples["reactdb"]
+    assert outcome.peers["reactdb"].ratio("cpu", "reactdb in earlier") == pytest.approx(ratio)
+
+
+def test_a_copy_that_lacks_something_leaves_the_workload_out_and_says_why(tmp_path: Path) -> None:
+    package = tmp_path / "reactdb"
+    package.mkdir()
+    (package / "__init__.py").write_text("from reactdb import nothing_yet")
+
+    with pytest.raises(NotOffered, match="nothing_yet"):
+        Copy("reactdb in earlier", tmp_path).figures("W10-get", 0.01)
+
+
 def test_a_name_stands_for_its_family_too() -> None:
     listed = run("--list", "--workload", "W2").stdout
 
@@ -257,6 +288,7 @@ def test_json_without_a_file_is_standard_output(
         (["--from", "nothing.json"], "--from cannot read nothing.json: No such file or directory"),
         (["--from", "README.md"], "--from takes files that --json wrote"),
         (["--others", "0"], "--others is a number from 1"),
+        (["--beside", "nowhere"], "--beside takes a folder that reactdb lies in, not nowhere"),
     ],
 )
 def test_a_wrong_option_is_told_before_anything_is_measured(
