@@ -29,7 +29,7 @@ from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.log import PAGE_CHANGES, check_whole_number, make_changes, read, read_low_water, read_one
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.sums import Known, Tally, check, compare
-from reactdb.store.undo import Undo
+from reactdb.store.undo import Reversal, Undo
 from reactdb.values import codec
 
 HEAD = "SELECT (SELECT max(seq) FROM log), (SELECT value FROM facts WHERE name = 'low_water')"
@@ -534,7 +534,7 @@ class PastSnapshot(Snapshot):
     # Every page looks through all changes after `seq`.
     page_rows = 1 << 40
 
-    def __init__(self, now: Snapshot, seq: int, undo: Undo) -> None:
+    def __init__(self, now: Snapshot, seq: int, undo: Reversal) -> None:
         super().__init__(now.connection, now.catalogue)
         self._now = now
         self._seq = seq
@@ -683,7 +683,7 @@ class PastSnapshot(Snapshot):
 class ViewOfPast(PastSnapshot):
     """The same, as `db.at(seq)` shows it: with the tables of then, under their names of then."""
 
-    def __init__(self, now: Snapshot, seq: int, undo: Undo) -> None:
+    def __init__(self, now: Snapshot, seq: int, undo: Reversal) -> None:
         super().__init__(now, seq, undo)
         names = undo.names(seq)
         if names:
