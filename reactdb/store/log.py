@@ -63,8 +63,8 @@ TABLE_CHANGES = (
 )
 ONE_ENTRY = f"SELECT {ENTRY} FROM log l WHERE l.seq = ?"
 ONE_CHANGE = f"SELECT {ENTRY}{OLD} FROM log l{JOIN_OLD} WHERE l.seq = ?"
-# The entries of one key past a seq, newest first: its head or its tombstone has the newest, and each names the one before. Only the
-# oldest comes with the document before it. LEFT JOIN: a number without its entry is damage and no end.
+# The entries of one key past a seq, newest first: its head or its tombstone has the newest, and each names the one before.
+# Only the oldest comes with the document before it. LEFT JOIN: a number without its entry is damage and no end.
 CHAIN = (
     "WITH RECURSIVE chain (seq) AS ("
     "SELECT seq FROM heads WHERE table_id = ?1 AND key = ?2 AND seq > ?3"

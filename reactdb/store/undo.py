@@ -13,8 +13,8 @@ from reactdb.change import TABLE_RENAME, Change
 
 
 class Reversal(Protocol):
-    """How a view of the past learns the differences to the present: from changes in memory (`Undo`), or from the log when it is asked
-    (`later_changes`, `old_versions`)."""
+    """How a view of the past learns the differences to the present: from changes in memory (`Undo`), or from the log when it
+    needs them (`later_changes`, `old_versions`)."""
 
     def names(self, seq: int) -> dict[int, str]:
         """For each table that was renamed after `seq`, its name at `seq`, by its number."""

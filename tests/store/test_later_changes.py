@@ -1,4 +1,4 @@
-"""A document of the past is found by its key's own entries; damage to one of them is an error, and damage to others is not met."""
+"""A document of the past is found by its key's own entries. Damage to one of them is an error; damage to others is not met."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ KEPT = 3
 
 @pytest.fixture
 def path(tmp_path: Any) -> str:
-    """Seqs: 1 the table; 2 and 3 the first contents of "a" and "b"; then "b" has the even seqs, and "a" the odd ones, up to 9; 10 and 11
-    delete and insert "b"."""
+    """Seqs: 1 the table; 2 and 3 the first contents of "a" and "b"; then "b" has the even seqs, and "a" the odd ones, up to 9;
+    10 and 11 delete and insert "b"."""
     where = str(tmp_path / "past.db")
     with reactdb.connect(where) as db:
         table = db.table_create("t")
