@@ -52,12 +52,12 @@ from reactdb.store.blocks import Block
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import Engine
 from reactdb.store.hooks import check_hook
+from reactdb.store.later_changes import LaterChanges, ReadAsNeeded
 from reactdb.store.log import read_low_water
 from reactdb.store.retention import Compacted, Retention
-from reactdb.store.snapshot import Snapshot, ViewOfPast, read_all_changes
+from reactdb.store.snapshot import Snapshot, ViewOfPast
 from reactdb.store.sweeps import Sweep, sweep_of
 from reactdb.store.transaction import WriteTransaction
-from reactdb.store.undo import Undo
 from reactdb.store.writer import Durability
 from reactdb.values.encode_hook import EncodeHook
 
@@ -603,8 +603,8 @@ class SessionInside(Session):
 
 
 class PastSession(Session):
-    """A read-only session whose snapshots are of an earlier seq. It keeps the later changes after it has read them
-    once."""
+    """A read-only session whose snapshots are of an earlier seq. It reads as many of the later changes as an answer needs (see
+    `store.later_changes`)."""
 
     def __init__(self, present: Session, seq: int) -> None:
         """
@@ -619,8 +619,9 @@ class PastSession(Session):
         super().__init__(engine, "hard")
         self._present = present
         self.seq = seq
-        self._undo = Undo(seq, ())
-        self._undo_lock = threading.Lock()
+        self._later = LaterChanges(seq)
+        # To examine a query here would undo every change since. `explain()` has the hints.
+        self.hints = HintLog(most_places=0)
         with engine.fresh_snapshot() as snapshot:
             if seq > snapshot.seq:
                 raise InvalidOption(f"seq {seq} is in the future: the newest change has {snapshot.seq}")
@@ -641,10 +642,7 @@ class PastSession(Session):
     def read(self) -> Iterator[Snapshot]:
         # Committed changes only: those of an open transaction may be rolled back, and other changes get their seqs.
         with self.engine.fresh_snapshot() as now:
-            with self._undo_lock:
-                for change in read_all_changes(now, self._undo.until):
-                    self._undo.add(change)
-            yield ViewOfPast(now, self.seq, self._undo)
+            yield ViewOfPast(now, self.seq, ReadAsNeeded(self._later, now))
 
     @property
     def write_wait_s(self) -> float | None:

@@ -685,11 +685,12 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
             table = find_table(self._query.table, snapshot)
             query = with_indexed_values(self._query, table)
             groups, on_groups = query.without_steps_on_groups, query.steps_on_groups
-            path = access(groups, table)
+            path = access(groups, table).with_offset()
+            reading = path.describe(snapshot)
             texts = [hint.text for hint in hints(self._query, snapshot)]
         return {
             "table": self._query.table,
-            "access": path.reason,
+            "access": reading,
             "index": None if path.index is None else path.index.name,
             "steps": [
                 step.kind if isinstance(step, Aggregate) else type(step).__name__.lower()

@@ -97,6 +97,8 @@ class Access(Value):
             an index, single primary keys. They only narrow the search: documents still come in primary key order, and some
             of them may not pass the filters.
         rest: The steps that remain.
+        offset: Documents at the beginning that are not read, because steps skip them. See `with_offset`.
+        before_nth: How many of them are those before the element of the `Nth` that is the first of `rest`.
         aggregate: The last step, where it is an aggregate.
         reason: The choice in words, for `explain()`.
         is_point: Whether this reads one primary key.
@@ -105,10 +107,12 @@ class Access(Value):
 
     __slots__ = (
         "aggregate",
+        "before_nth",
         "detour",
         "index",
         "is_point",
         "keys",
+        "offset",
         "range",
         "reason",
         "rest",
@@ -128,6 +132,8 @@ class Access(Value):
         is_point: bool = False,
         detour: tuple[Range, ...] | None = None,
         ties: tuple[OrderKey, ...] = (),
+        offset: int = 0,
+        before_nth: int = 0,
     ) -> None:
         self.table = table
         self.index = index
@@ -139,6 +145,37 @@ class Access(Value):
         self.is_point = is_point
         self.detour = detour
         self.ties = ties
+        self.offset = offset
+        self.before_nth = before_nth
+
+    def with_offset(self) -> Access:
+        """The same, with the skips that come before all other steps made part of the reading: then no document is read for
+        them. Also with the elements before that of an `nth`, which stays a step.
+
+        A feed does not need it: it follows a skip as a step.
+        """
+        if not self.rest or self.keys is not None or self.detour is not None or self.ties:
+            return self
+        skipped = before_nth = 0
+        rest = self.rest
+        while rest and isinstance(rest[0], Skip):
+            skipped += rest[0].count
+            rest = rest[1:]
+        if rest and isinstance(rest[0], Nth):
+            before_nth = max(0, rest[0].place)
+        offset = min(skipped + before_nth, maxsize)
+        return self.copy_with(rest=rest, offset=offset, before_nth=before_nth) if offset else self
+
+    def describe(self, snapshot: Snapshot) -> str:
+        """How the documents are read from this snapshot, in words."""
+        texts = [self.reason]
+        is_by_key = self.is_point or (self.keys is not None and self.index is None)
+        if is_by_key and snapshot.follows_chains:
+            texts.append("follows the document's own chain in the log")
+        if self.offset and snapshot.skips_unread:
+            places = "keys" if self.index is None else f"entries of {format_index(self.index)}"
+            texts.append(f"skips {self.offset:,} {places} without reading their documents")
+        return ", ".join(texts)
 
     @property
     def is_detour(self) -> bool:
@@ -170,6 +207,7 @@ class Access(Value):
                     span.stop,
                     span.reverse,
                     -1 if limit is None else limit,
+                    self.offset,
                 )
                 return decode_in_batches(bodies)
         return (codec.decode(place.body) for place in spend_on_places(self.places(snapshot)))
@@ -200,12 +238,14 @@ class Access(Value):
         """The keys and the encoded documents, in primary key order."""
         start, stop, reverse = self.range.start, self.range.stop, self.range.reverse
         size = snapshot.page_rows if limit is None else min(limit, snapshot.page_rows)
-        tally = Tally() if self.is_whole_table else None
+        offset = self.offset
+        tally = Tally() if self.is_whole_table and not offset else None
         while True:
-            keys, bodies = snapshot.page(self.table, start, stop, reverse, size, tally)
+            keys, bodies = snapshot.page(self.table, start, stop, reverse, size, tally, offset)
             yield keys, bodies
             if len(keys) < size or size == limit:
                 return
+            offset = 0
             if reverse:
                 stop = keys[-1]
             else:
@@ -233,7 +273,7 @@ class Access(Value):
             return
         limit, _ = self._rows_needed()
         if limit is None:
-            yield from self._page(snapshot, self.range.start, self.range.stop, -1)
+            yield from self._page(snapshot, self.range.start, self.range.stop, -1, self.offset)
             return
         yield from self._pages(snapshot, min(max(limit, 1), PAGE_PLACES * 16))
 
@@ -270,26 +310,31 @@ class Access(Value):
             elif isinstance(step, Limit):
                 return min(skipped + step.count, maxsize), is_exact
             elif isinstance(step, Nth):
-                return (None, False) if step.place < 0 else (min(skipped + step.place + 1, maxsize), is_exact)
+                if step.place < 0:
+                    return None, False
+                return min(skipped + step.place - self.before_nth + 1, maxsize), is_exact
             elif isinstance(step, (Filter, HasFields)):
                 is_exact = False
             elif not isinstance(step, Map) and not is_in_order(step):
                 break
         return None, False
 
-    def _page(self, snapshot: Snapshot, start: bytes, stop: bytes, limit: int) -> list[Row] | list[Entry]:
+    def _page(
+        self, snapshot: Snapshot, start: bytes, stop: bytes, limit: int, offset: int
+    ) -> list[Row] | list[Entry]:
+        reverse = self.range.reverse
         if self.index is None:
-            return snapshot.rows(self.table, start, stop, reverse=self.range.reverse, limit=limit)
-        return snapshot.entries(self.index, start, stop, reverse=self.range.reverse, limit=limit)
+            return snapshot.rows(self.table, start, stop, reverse=reverse, limit=limit, offset=offset)
+        return snapshot.entries(self.index, start, stop, reverse=reverse, limit=limit, offset=offset)
 
     def _pages(self, snapshot: Snapshot, first: int) -> Iterator[Row | Entry]:
         """Read in growing pages. Each page begins at the last value of the page before, because more entries with that value may
         follow; entries that were yielded before are left out."""
-        start, stop, size = self.range.start, self.range.stop, first
+        start, stop, size, offset = self.range.start, self.range.stop, first, self.offset
         edge: bytes | None = None
         seen: set[tuple[Any, ...]] = set()
         while True:
-            page = self._page(snapshot, start, stop, size)
+            page = self._page(snapshot, start, stop, size, offset)
             for place in page:
                 # Without the document: the key, or value, key and tag.
                 if place[:-1] not in seen:
@@ -301,12 +346,17 @@ class Access(Value):
                 edge = last
                 seen.clear()
             seen.update(place[:-1] for place in page if place[0] == edge)
+            if page[0][0] == edge:
+                # A page that holds only one value must grow until it is larger than the number of entries with that value. It
+                # begins where it began: the offset may be inside of the value.
+                size *= 4
+                continue
+            size = min(size * 4, PAGE_PLACES * 16)
+            offset = 0
             if self.range.reverse:
                 stop = edge + b"\x00"
             else:
                 start = edge
-            # A page that holds only one value must grow until it is larger than the number of entries with that value.
-            size = size * 4 if page[0][0] == edge else min(size * 4, PAGE_PLACES * 16)
 
 
 def spend_on_places(places: Iterable[Row | Entry]) -> Iterable[Row | Entry]:

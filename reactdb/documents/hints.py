@@ -313,9 +313,11 @@ class HintLog:
     Thread safety: any thread. Two threads at once may examine a query twice and log the hint twice.
     """
 
-    __slots__ = ("_examined",)
+    __slots__ = ("_examined", "_most_places")
 
-    def __init__(self) -> None:
+    def __init__(self, most_places: int = MOST_PLACES) -> None:
+        """`most_places`: lines that get hints; 0 for a handle that logs none."""
+        self._most_places = most_places
         # File, first line of the function, place in its code.
         self._examined: set[tuple[str, int, int]] = set()
 
@@ -342,7 +344,7 @@ class HintLog:
             return
         code = frame.f_code
         place = (code.co_filename, code.co_firstlineno, frame.f_lasti)
-        if place in self._examined or len(self._examined) >= MOST_PLACES:
+        if place in self._examined or len(self._examined) >= self._most_places:
             return
         try:
             with snapshot() as now:

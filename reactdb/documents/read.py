@@ -111,10 +111,11 @@ def evaluate(query: Query, snapshot: Snapshot) -> Any:
         and path.aggregate.kind == "count"
     ):
         return snapshot.count(table)
+    path = path.with_offset()
     documents: Any = spend_per_element(path.documents(snapshot))
     for number, step in enumerate(path.rest):
         if isinstance(step, Nth):
-            result = pick(step, documents, path.rest[number + 1 :])
+            result = pick(step, documents, path.rest[number + 1 :], path.before_nth)
             return codec.thaw(result) if returns_constants(query) else result
         documents = apply(step, documents, snapshot)
     if path.aggregate is not None:
@@ -135,7 +136,7 @@ def encoded_documents(query: Query, snapshot: Snapshot) -> Iterator[Sequence[byt
     table = find_table(query.table, snapshot)
     if query.steps_on_groups:
         return None
-    path = access(with_indexed_values(query, table), table)
+    path = access(with_indexed_values(query, table), table).with_offset()
     if path.is_point or path.aggregate is not None or not all(map(is_in_order, path.rest)):
         return None
     return path.encoded(snapshot)
@@ -178,8 +179,11 @@ def apply(step: Step, documents: Iterable[Any], snapshot: Snapshot) -> Any:
     return documents if is_in_order(step) else operator_of(step).over(documents)
 
 
-def pick(step: Nth, documents: Any, following: tuple[Step, ...]) -> Any:
+def pick(step: Nth, documents: Any, following: tuple[Step, ...], start: int = 0) -> Any:
     """One element, with the steps after it; of groups, a list of `{"group", "reduction"}` with one element of each.
+
+    Args:
+        start: The place of the first of the documents.
 
     Raises:
         MissingValue: There is no element at that place.
@@ -189,7 +193,7 @@ def pick(step: Nth, documents: Any, following: tuple[Step, ...]) -> Any:
             {"group": value, "reduction": pick(step, members, following)}
             for value, members in documents.values()
         ]
-    return apply_to_one(element_at(step.place, documents), following)
+    return apply_to_one(element_at(step.place, documents, start), following)
 
 
 def apply_to_one(document: Any, steps: tuple[Step, ...]) -> Any:

@@ -283,14 +283,17 @@ def elements_of(function: Function) -> Function:
     return elements
 
 
-def element_at(place: int, elements: Iterable[Any]) -> Any:
+def element_at(place: int, elements: Iterable[Any], start: int = 0) -> Any:
     """The element at a place, from 0; below zero it counts from the end.
+
+    Args:
+        start: The place of the first of these elements.
 
     Raises:
         MissingValue: There are not so many.
     """
     if place >= 0:
-        found = list(islice(elements, place, place + 1))
+        found = list(islice(elements, place - start, place - start + 1))
     else:
         end = deque(elements, maxlen=-place)
         found = list(end) if len(end) == -place else []

@@ -199,8 +199,9 @@ class TrackedSnapshot(Snapshot):
         *,
         reverse: bool = False,
         limit: int = -1,
+        offset: int = 0,
     ) -> list[Row]:
-        rows = self._now.rows(table, start, stop, reverse=reverse, limit=limit)
+        rows = self._now.rows(table, start, stop, reverse=reverse, limit=limit, offset=offset)
         last = rows[-1].key if 0 <= limit <= len(rows) and rows else None
         self._note(table, None, start, stop, reverse, last)
         return rows
@@ -213,19 +214,28 @@ class TrackedSnapshot(Snapshot):
         reverse: bool,
         limit: int,
         tally: Tally | None = None,
+        offset: int = 0,
     ) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        keys, bodies = self._now.page(table, start, stop, reverse, limit, tally)
+        keys, bodies = self._now.page(table, start, stop, reverse, limit, tally, offset)
         self._note(table, None, start, stop, reverse, keys[-1] if 0 <= limit <= len(keys) and keys else None)
         return keys, bodies
 
     def entry_bodies(
-        self, index: IndexInfo, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
+        self,
+        index: IndexInfo,
+        table: TableInfo,
+        start: bytes,
+        stop: bytes,
+        reverse: bool,
+        limit: int,
+        offset: int = 0,
     ) -> Sequence[bytes]:
         if limit >= 0:
             # With their values: these show how far the read went before its limit.
-            return [entry.body for entry in self.entries(index, start, stop, reverse=reverse, limit=limit)]
+            entries = self.entries(index, start, stop, reverse=reverse, limit=limit, offset=offset)
+            return [entry.body for entry in entries]
         self._note(table, index, start, stop, reverse, None)
-        return self._now.entry_bodies(index, table, start, stop, reverse, limit)
+        return self._now.entry_bodies(index, table, start, stop, reverse, limit, offset)
 
     def entries(
         self,
@@ -235,8 +245,9 @@ class TrackedSnapshot(Snapshot):
         *,
         reverse: bool = False,
         limit: int = -1,
+        offset: int = 0,
     ) -> list[Entry]:
-        entries = self._now.entries(index, start, stop, reverse=reverse, limit=limit)
+        entries = self._now.entries(index, start, stop, reverse=reverse, limit=limit, offset=offset)
         last = entries[-1].value if 0 <= limit <= len(entries) and entries else None
         self._note(self.catalogue.by_id[index.table_id], index, start, stop, reverse, last)
         return entries
@@ -250,7 +261,8 @@ class TrackedSnapshot(Snapshot):
         reverse: bool,
         last: bytes | None,
     ) -> None:
-        """`last`: the value at which a limit has ended the read; None: the read went to the end."""
+        """`last`: the value at which a limit has ended the read; None: the read went to the end. Places before an offset count as
+        read: a change among them moves the places after it."""
         if last is not None and reverse:
             start = last
         elif last is not None:

@@ -32,7 +32,7 @@ The way of a read:
     readers         the read connections
     snapshot        the documents, indexes and log as of one seq; `undo` reverts changes, for an earlier one
     key_pages       keys by their place, counts, and numbers of changes, for views of a file; `old_versions` has the version of
-                    each document at an earlier seq
+                    each document at an earlier seq, `later_changes` the changes since then, as far as an answer needs them
     newest          the newest entry of each document, also below the low-water mark
     walk            a long read during which the write-ahead log can be emptied
     backups         a file with the content of an open database, made while others write

@@ -15,10 +15,9 @@ from collections.abc import Sequence
 
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.snapshot import Snapshot
+from reactdb.store.snapshot import GREATEST, KEY_AT, LEAST, Snapshot
 from reactdb.store.sums import newest
 
-KEY_AT = "SELECT key FROM heads WHERE table_id = ? ORDER BY key {} LIMIT 1 OFFSET ?"
 COUNT_BEFORE = "SELECT count(*) FROM heads WHERE table_id = ? AND key < ?"
 FOUND = "SELECT seq FROM log WHERE seq > ? AND seq <= ?"
 COUNTS = "SELECT table_id, kind, count(*) FROM log WHERE seq > ? AND seq <= ? AND kind IN ({}) GROUP BY table_id, kind"
@@ -34,7 +33,7 @@ def count_documents(snapshot: Snapshot, table: TableInfo) -> int:
 def find_key_at(snapshot: Snapshot, table: TableInfo, offset: int, reverse: bool = False) -> bytes | None:
     """The key of the document at this place in the order of keys now; None beyond the end."""
     text = KEY_AT.format("DESC" if reverse else "ASC")
-    row = snapshot.connection.execute(text, (table.id, offset)).fetchone()
+    row = snapshot.connection.execute(text, (table.id, LEAST, GREATEST, offset)).fetchone()
     return None if row is None else row[0]
 
 

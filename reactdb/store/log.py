@@ -1,6 +1,7 @@
 """The log: entries in and out. A sound file's log is read here and nowhere else, and appended to here and nowhere else.
 
     read           a page of entries, column by column, each compared with its checksum
+    read_document_then   a document of the past, by the chain of its key's entries
     changes_of     the same entries as `Change` values
     PastNames      the names of their tables at that time
     log_changes    the result of `db.log()`: all pages between two seqs
@@ -62,6 +63,16 @@ TABLE_CHANGES = (
 )
 ONE_ENTRY = f"SELECT {ENTRY} FROM log l WHERE l.seq = ?"
 ONE_CHANGE = f"SELECT {ENTRY}{OLD} FROM log l{JOIN_OLD} WHERE l.seq = ?"
+# The entries of one key past a seq, newest first: its head or its tombstone has the newest, and each names the one before.
+# Only the oldest comes with the document before it. LEFT JOIN: a number without its entry is damage and no end.
+CHAIN = (
+    "WITH RECURSIVE chain (seq) AS ("
+    "SELECT seq FROM heads WHERE table_id = ?1 AND key = ?2 AND seq > ?3"
+    " UNION ALL SELECT seq FROM graves WHERE table_id = ?1 AND key = ?2 AND seq > ?3"
+    " UNION ALL SELECT l.prev FROM chain c JOIN log l ON l.seq = c.seq WHERE l.prev > ?3)"
+    f" SELECT {ENTRY}{OLD}, c.seq FROM chain c LEFT JOIN log l ON l.seq = c.seq"
+    " LEFT JOIN log p ON p.seq = l.prev AND l.prev <= ?3"
+)
 TIME_AT = "SELECT time FROM log WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
 LOW_WATER = "SELECT value FROM facts WHERE name = 'low_water'"
 # Documents that one statement reads.
@@ -180,6 +191,39 @@ def read_one(connection: Connection, catalogue: Catalogue, seq: int) -> Change |
     if not rows:
         return None
     return next(make_changes(verify_rows(rows, catalogue, is_complete=False), catalogue))
+
+
+def read_document_then(
+    connection: Connection, catalogue: Catalogue, table_id: int, key: bytes, seq: int
+) -> tuple[bool, bytes | None]:
+    """Follow the chain of one key's entries back to a seq, however many entries other keys have had since.
+
+    Args:
+        seq: At or past the low-water mark.
+
+    Returns:
+        (whether the key has changed after `seq`; if so, its encoded document at `seq`, None where it had none).
+
+    Raises:
+        CorruptDatabase: An entry of the chain is missing, is another document's, or does not match its checksum.
+    """
+    cursor = connection.execute(CHAIN, (table_id, key, seq))
+    entries: Entries | None = None
+    while rows := cursor.fetchmany(PAGE_CHANGES):
+        found = [row[:-1] for row in rows if row[0] is not None]
+        if found:
+            entries = verify_rows(found, catalogue, is_complete=False)
+            for number, *place in zip(entries.seqs, entries.table_ids, entries.keys, strict=True):
+                if place != [table_id, key]:
+                    trouble = f"its log entry {number} is another document's"
+                    raise corruption_error(trouble, name_of(table_id, catalogue), key, number)
+        if len(found) < len(rows):
+            raise missing_entry_error(next(row[-1] for row in rows if row[0] is None))
+    if entries is None:
+        return False, None
+    last = (entries.seqs[-1], entries.kinds[-1], entries.prevs[-1], entries.olds[-1])
+    _check_old(name_of(table_id, catalogue), key, *last)
+    return True, entries.olds[-1]
 
 
 def read_meta(connection: Connection, catalogue: Catalogue, seq: int) -> bytes | None:
@@ -409,9 +453,19 @@ class PastNames:
         for change in changes if self._renames else ():
             steps = self._renames.get(change.table_id)
             if steps is not None and is_shown(change):
-                place = bisect_right(steps, change.seq, key=itemgetter(0))
-                if place < len(steps):
-                    change.table = steps[place][1]
+                name = _name_at(steps, change.seq)
+                if name is not None:
+                    change.table = name
+
+    def at(self, view: LogView, seq: int, head: int) -> dict[int, str]:
+        """For each table that was renamed after `seq`, its name at `seq`, by its number. `head`: the end of the log.
+
+        Raises:
+            HistoryLost: Renames that it needs may have been compacted away.
+        """
+        self._read(view, seq, head)
+        names = {number: _name_at(steps, seq) for number, steps in self._renames.items()}
+        return {number: name for number, name in names.items() if name is not None}
 
     def _read(self, view: LogView, since: int, head: int) -> None:
         if since < self._since or not self._until:
@@ -427,6 +481,12 @@ class PastNames:
                 if details is not None and change.kind_code == TABLE_RENAME:
                     self._renames.setdefault(details["table_id"], []).append((change.seq, details["table"]))
         self._until = max(self._until, head)
+
+
+def _name_at(steps: list[tuple[int, str]], seq: int) -> str | None:
+    """The name of a table at a seq; None for its present one."""
+    place = bisect_right(steps, seq, key=itemgetter(0))
+    return steps[place][1] if place < len(steps) else None
 
 
 class OldDocuments:

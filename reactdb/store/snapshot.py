@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import groupby, repeat
 from operator import itemgetter
+from sys import maxsize
 from typing import Any, NamedTuple
 
 from reactdb.change import Change, TableReference
@@ -29,7 +30,7 @@ from reactdb.store.file.sqlite import ADVICE, Connection
 from reactdb.store.log import PAGE_CHANGES, check_whole_number, make_changes, read, read_low_water, read_one
 from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.sums import Known, Tally, check, compare
-from reactdb.store.undo import Undo
+from reactdb.store.undo import Reversal, Undo
 from reactdb.values import codec
 
 HEAD = "SELECT (SELECT max(seq) FROM log), (SELECT value FROM facts WHERE name = 'low_water')"
@@ -93,6 +94,15 @@ ENTRIES = (
     " WHERE e.index_id = ? AND e.value >= ? AND e.value < ? ORDER BY e.value {0}, e.key {0}, e.tag {0} LIMIT ?"
 )
 FOUND = ENTRIES.replace("e.value, e.key, e.tag, l.body", "e.key, l.body")
+# The place at an offset. No document is read for the places before it, so it takes a two-hundredth of the time.
+KEY_AT = "SELECT key FROM heads WHERE table_id = ? AND key >= ? AND key < ? ORDER BY key {} LIMIT 1 OFFSET ?"
+ENTRY_AT = (
+    "SELECT value, key, tag FROM entries WHERE index_id = ? AND value >= ? AND value < ?"
+    " ORDER BY value {0}, key {0}, tag {0} LIMIT 1 OFFSET ?"
+)
+# The conditions of `ENTRIES` and `FOUND`, and those that begin at a place, in ascending and in descending order.
+FROM_VALUE, FROM_PLACE = "e.value >= ?", "(e.value, e.key, e.tag) >= (?, ?, ?)"
+BELOW_VALUE, UP_TO_PLACE = "e.value < ?", "(e.value, e.key, e.tag) <= (?, ?, ?)"
 CANDIDATES = "SELECT key FROM entries WHERE index_id = ? AND value >= ? AND value < ?"
 # Documents that one statement picks: half the time of single reads.
 PICKED = 100
@@ -220,6 +230,9 @@ class Snapshot:
     # How many documents to read at a time where all are wanted. Few, because decoding a document while it is in the
     # processor's cache takes three quarters of the time.
     page_rows = 256
+    # Whether an offset leaves documents unread; whether `get` follows the entries of its key in the log.
+    skips_unread = True
+    follows_chains = False
 
     def __init__(self, connection: Connection, catalogue: Catalogue, known: Known | None = None) -> None:
         """`known`: the expected data of this state of the file; None: not looked up yet."""
@@ -268,9 +281,11 @@ class Snapshot:
         *,
         reverse: bool = False,
         limit: int = -1,
+        offset: int = 0,
     ) -> list[Row]:
-        """Documents with start <= key < stop, in key order; at most `limit` if it is not negative."""
-        columns = self.page(table, start, stop, reverse, limit)
+        """Documents with start <= key < stop, in key order, without the first `offset`; at most `limit` if it is not
+        negative. Documents before the offset are not read, and so their damage is not noticed."""
+        columns = self.page(table, start, stop, reverse, limit, offset=offset)
         return list(map(tuple.__new__, repeat(Row), zip(*columns, strict=True)))
 
     def page(
@@ -281,6 +296,7 @@ class Snapshot:
         reverse: bool,
         limit: int,
         tally: Tally | None = None,
+        offset: int = 0,
     ) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """`rows` as keys and encoded documents.
 
@@ -288,9 +304,18 @@ class Snapshot:
             tally: For a read of the whole table by pages, from its first page on. After the last page the tally is
                 compared with the sums.
         """
-        text = ROWS.format("DESC" if reverse else "ASC")
+        order = "DESC" if reverse else "ASC"
+        if offset:
+            place = self.connection.execute(KEY_AT.format(order), (table.id, start, stop, offset)).fetchone()
+            if place is None:
+                return (), ()
+            if reverse:
+                stop = place[0] + b"\x00"
+            else:
+                start = place[0]
+        text = ROWS.format(order)
         rows = self.connection.execute(text, (table.id, start, stop, limit)).fetchall()
-        if tally is None and start == LEAST and stop >= GREATEST:
+        if tally is None and not offset and start == LEAST and stop >= GREATEST:
             tally = Tally()
         documents = self.whole(table, rows, tally)
         if tally is not None and (limit < 0 or len(rows) < limit):
@@ -298,21 +323,53 @@ class Snapshot:
         return documents
 
     def entry_bodies(
-        self, index: IndexInfo, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
+        self,
+        index: IndexInfo,
+        table: TableInfo,
+        start: bytes,
+        stop: bytes,
+        reverse: bool,
+        limit: int,
+        offset: int = 0,
     ) -> Sequence[bytes]:
         """The encoded documents of `entries` alone."""
-        self.compare(index)
-        text = FOUND.format("DESC" if reverse else "ASC")
-        rows = self.connection.execute(text, (table.id, index.id, start, stop, limit)).fetchall()
+        rows = self._read_entries(FOUND, index, start, stop, reverse, limit, offset)
         bodies = self.whole(table, rows)[1]
-        self._check_index(table, index, start, stop, limit, len(rows))
+        self._check_index(table, index, start, stop, limit, offset, len(rows))
         return bodies
 
+    def _read_entries(
+        self, text: str, index: IndexInfo, start: bytes, stop: bytes, reverse: bool, limit: int, offset: int
+    ) -> list[tuple[Any, ...]]:
+        """The rows of `ENTRIES` or `FOUND`."""
+        self.compare(index)
+        order = "DESC" if reverse else "ASC"
+        bounds: tuple[Any, ...] = (start, stop)
+        if offset:
+            # From an exact place on, because any number of entries have the same value.
+            place = self.connection.execute(
+                ENTRY_AT.format(order), (index.id, start, stop, offset)
+            ).fetchone()
+            if place is None:
+                return []
+            bounds = (start, *place) if reverse else (*place, stop)
+            text = text.replace(BELOW_VALUE, UP_TO_PLACE) if reverse else text.replace(FROM_VALUE, FROM_PLACE)
+        values = (index.table_id, index.id, *bounds, limit)
+        rows: list[tuple[Any, ...]] = self.connection.execute(text.format(order), values).fetchall()
+        return rows
+
     def _check_index(
-        self, table: TableInfo, index: IndexInfo, start: bytes, stop: bytes, limit: int, count: int
+        self,
+        table: TableInfo,
+        index: IndexInfo,
+        start: bytes,
+        stop: bytes,
+        limit: int,
+        offset: int,
+        count: int,
     ) -> None:
         """After a read of entries: if that was the whole index, whether there are as many as were written."""
-        if start == LEAST and stop >= GREATEST and (limit < 0 or count < limit):
+        if not offset and start == LEAST and stop >= GREATEST and (limit < 0 or count < limit):
             self.check(table, index, count)
 
     def entries(
@@ -323,18 +380,15 @@ class Snapshot:
         *,
         reverse: bool = False,
         limit: int = -1,
+        offset: int = 0,
     ) -> list[Entry]:
-        """Places in the index with start <= value < stop, by value, then key, then tag."""
-        self.compare(index)
-        cursor = self.connection.execute(
-            ENTRIES.format("DESC" if reverse else "ASC"), (index.table_id, index.id, start, stop, limit)
-        )
-        rows = cursor.fetchall()
+        """Places in the index with start <= value < stop, by value, then key, then tag; `offset` as for `rows`."""
+        rows = self._read_entries(ENTRIES, index, start, stop, reverse, limit, offset)
         table = self.catalogue.by_id[index.table_id]
         values, keys, tags, bodies, checksums = zip(*rows, strict=True) if rows else ((),) * 5
         if not are_whole(index.table_id, keys, bodies, checksums):
             raise find_first_damaged(self.connection, table, keys, bodies, checksums)
-        self._check_index(table, index, start, stop, limit, len(rows))
+        self._check_index(table, index, start, stop, limit, offset, len(rows))
         return list(map(tuple.__new__, repeat(Entry), zip(values, keys, tags, bodies, strict=True)))
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
@@ -494,11 +548,19 @@ class UnindexedSnapshot(Snapshot):
         self._unindexed = unindexed
 
     def entry_bodies(
-        self, index: IndexInfo, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
+        self,
+        index: IndexInfo,
+        table: TableInfo,
+        start: bytes,
+        stop: bytes,
+        reverse: bool,
+        limit: int,
+        offset: int = 0,
     ) -> Sequence[bytes]:
         if index.id not in self._unindexed:
-            return super().entry_bodies(index, table, start, stop, reverse, limit)
-        return [entry.body for entry in self.entries(index, start, stop, reverse=reverse, limit=limit)]
+            return super().entry_bodies(index, table, start, stop, reverse, limit, offset)
+        entries = self.entries(index, start, stop, reverse=reverse, limit=limit, offset=offset)
+        return [entry.body for entry in entries]
 
     def entries(
         self,
@@ -508,16 +570,17 @@ class UnindexedSnapshot(Snapshot):
         *,
         reverse: bool = False,
         limit: int = -1,
+        offset: int = 0,
     ) -> list[Entry]:
         if index.id not in self._unindexed:
-            return super().entries(index, start, stop, reverse=reverse, limit=limit)
+            return super().entries(index, start, stop, reverse=reverse, limit=limit, offset=offset)
         rows = sorted(
             Entry(value, key, tag, body)
             for key, body in self.rows(self.catalogue.by_id[index.table_id])
             for value, tag in index.entries(codec.decode(body))
             if start <= value < stop
         )
-        return _merge_rows((), rows, reverse, limit, key=_entry_key)
+        return _merge_rows((), rows, reverse, limit, offset, key=_entry_key)
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
         if index.id not in self._unindexed:
@@ -533,8 +596,9 @@ class PastSnapshot(Snapshot):
 
     # Every page looks through all changes after `seq`.
     page_rows = 1 << 40
+    skips_unread = False
 
-    def __init__(self, now: Snapshot, seq: int, undo: Undo) -> None:
+    def __init__(self, now: Snapshot, seq: int, undo: Reversal) -> None:
         super().__init__(now.connection, now.catalogue)
         self._now = now
         self._seq = seq
@@ -568,16 +632,17 @@ class PastSnapshot(Snapshot):
         *,
         reverse: bool = False,
         limit: int = -1,
+        offset: int = 0,
     ) -> list[Row]:
         old = self._read_old_documents(table.id)
         ours = sorted(Row(key, body) for key, body in old.items() if body is not None and start <= key < stop)
-        wanted = limit if limit < 0 else limit + len(old)
+        wanted = limit if limit < 0 else min(offset + limit + len(old), maxsize)
         now = (
             row
             for row in self._now.rows(table, start, stop, reverse=reverse, limit=wanted)
             if row.key not in old
         )
-        return _merge_rows(now, ours, reverse, limit, key=_row_key)
+        return _merge_rows(now, ours, reverse, limit, offset, key=_row_key)
 
     def page(
         self,
@@ -587,14 +652,23 @@ class PastSnapshot(Snapshot):
         reverse: bool,
         limit: int,
         tally: Tally | None = None,
+        offset: int = 0,
     ) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        rows = self.rows(table, start, stop, reverse=reverse, limit=limit)
+        rows = self.rows(table, start, stop, reverse=reverse, limit=limit, offset=offset)
         return [row.key for row in rows], [row.body for row in rows]
 
     def entry_bodies(
-        self, index: IndexInfo, table: TableInfo, start: bytes, stop: bytes, reverse: bool, limit: int
+        self,
+        index: IndexInfo,
+        table: TableInfo,
+        start: bytes,
+        stop: bytes,
+        reverse: bool,
+        limit: int,
+        offset: int = 0,
     ) -> Sequence[bytes]:
-        return [entry.body for entry in self.entries(index, start, stop, reverse=reverse, limit=limit)]
+        entries = self.entries(index, start, stop, reverse=reverse, limit=limit, offset=offset)
+        return [entry.body for entry in entries]
 
     def entries(
         self,
@@ -604,6 +678,7 @@ class PastSnapshot(Snapshot):
         *,
         reverse: bool = False,
         limit: int = -1,
+        offset: int = 0,
     ) -> list[Entry]:
         old = self._read_old_documents(index.table_id)
         ours = sorted(
@@ -614,12 +689,12 @@ class PastSnapshot(Snapshot):
             if start <= value < stop
         )
         # A document has one entry in a simple index. In a multi index it can have any number, so no limit is right.
-        wanted = limit if limit < 0 or index.multi else limit + len(old)
+        wanted = limit if limit < 0 else min(offset + limit + len(old), maxsize)
         now = self._now.entries(
             index, start, stop, reverse=reverse, limit=-1 if index.multi and old else wanted
         )
         return _merge_rows(
-            (entry for entry in now if entry.key not in old), ours, reverse, limit, key=_entry_key
+            (entry for entry in now if entry.key not in old), ours, reverse, limit, offset, key=_entry_key
         )
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
@@ -683,7 +758,9 @@ class PastSnapshot(Snapshot):
 class ViewOfPast(PastSnapshot):
     """The same, as `db.at(seq)` shows it: with the tables of then, under their names of then."""
 
-    def __init__(self, now: Snapshot, seq: int, undo: Undo) -> None:
+    follows_chains = True
+
+    def __init__(self, now: Snapshot, seq: int, undo: Reversal) -> None:
         super().__init__(now, seq, undo)
         names = undo.names(seq)
         if names:
@@ -698,12 +775,12 @@ _entry_key = itemgetter(0, 1, 2)
 
 
 def _merge_rows(
-    now: Iterable[Any], ours: list[Any], reverse: bool, limit: int, key: Callable[[Any], Any]
+    now: Iterable[Any], ours: list[Any], reverse: bool, limit: int, offset: int, key: Callable[[Any], Any]
 ) -> list[Any]:
     if reverse:
         ours.reverse()
     merged = list(merge(now, ours, key=key, reverse=reverse))
-    return merged if limit < 0 else merged[:limit]
+    return merged[offset:] if limit < 0 else merged[offset : offset + limit]
 
 
 def group_by_commit(changes: Iterable[Change]) -> Iterator[list[Change]]:

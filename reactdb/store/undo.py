@@ -7,8 +7,23 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from typing import Protocol
 
 from reactdb.change import TABLE_RENAME, Change
+
+
+class Reversal(Protocol):
+    """How a view of the past learns the differences to the present: from changes in memory (`Undo`), or from the log when it
+    needs them (`later_changes`, `old_versions`)."""
+
+    def names(self, seq: int) -> dict[int, str]:
+        """For each table that was renamed after `seq`, its name at `seq`, by its number."""
+
+    def old(self, table_id: int, seq: int) -> dict[bytes, bytes | None]:
+        """For each key that changed after `seq`, its document at `seq` (None: it was not there)."""
+
+    def one(self, table_id: int, key: bytes, seq: int) -> tuple[bool, bytes | None]:
+        """(whether the key changed after `seq`, its document at `seq` where it did)."""
 
 
 class Undo:

@@ -7,19 +7,23 @@ Both must give the same list, or an error of the same class.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cmp_to_key
 from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reactdb
 from reactdb import desc, maxval, minval, r, row
+from reactdb.documents.read import encoded_documents, run
 from reactdb.errors import MissingValue, QueryError
 from reactdb.expression import Expression, evaluate
+from reactdb.feeds.read_set import ReadSet, TrackedSnapshot
+from reactdb.session import session_of
 from reactdb.values import codec, collation
 from tests.support.scaling import examples
 
@@ -418,6 +422,69 @@ def test_the_past_is_read_as_the_present_was(data, documents, others, gone):
                 table.get(documents[place]["id"]).delete()
         for _ in range(4):
             check(then, documents, data.draw(sources()), data.draw(rows_of_steps()))
+
+
+@settings(max_examples=examples(100))
+@given(
+    data=st.data(),
+    documents=documents_strategy,
+    others=documents_strategy,
+    page=st.sampled_from([1, 2, 512]),
+    moment=st.sampled_from(["now", "transaction", "past", "transaction of the past"]),
+)
+def test_a_skip_gives_the_rest_of_the_whole(data, documents, others, page, moment):
+    """Skipped documents may stay unread: now, in a transaction with writes that are not in the file yet, and in the past."""
+    with small(page, 0), reactdb.connect(":memory:") as db:
+        table = filled(db, documents, ALL, index_first=True)
+        then = db.seq
+        held = db.transaction() if moment.startswith("transaction") else nullcontext()
+        with held:
+            if moment != "now":
+                table.insert(others, conflict="replace")
+                for document in documents[::3]:
+                    table.get(document["id"]).delete()
+            if moment.endswith("past"):
+                table = db.at(then).table("games")
+            else:
+                documents = list(table.run())
+            for _ in range(4):
+                source, following = data.draw(sources()), data.draw(rows_of_steps())
+                skips = data.draw(st.lists(steps(["skip"]), min_size=1, max_size=2))
+                check(table, documents, source, [*skips, *following])
+                check_parts(
+                    source[0](table), data.draw(st.integers(0, 8)), data.draw(st.integers(0, 8)), source[2]
+                )
+
+
+def check_parts(selection: Any, start: int, length: int, text: str) -> None:
+    whole = Outcome(selection.run)
+    if whole.error is not None:
+        return
+    found = whole.value
+    assert Outcome(selection[start : start + length].run) == Outcome(lambda: found[start : start + length]), (
+        text
+    )
+    assert Outcome(selection[start:][length:].run) == Outcome(lambda: found[start + length :]), text
+    assert Outcome(selection.skip(start).pluck("id").skip(length).run) == Outcome(
+        lambda: [{"id": one["id"]} for one in found[start + length :]]
+    ), text
+    one = Outcome(selection.skip(start).nth(length).run)
+    if start + length < len(found):
+        assert one == Outcome(lambda: found[start + length]), text
+    else:
+        assert one.error is MissingValue, text
+        with pytest.raises(MissingValue, match=f"Index out of bounds: {length}$"):
+            selection.skip(start).nth(length).run()
+    session = session_of(selection)
+    with session.read() as snapshot:
+        pages = encoded_documents(selection.skip(start)._query, snapshot)
+        if pages is not None:
+            assert Outcome(lambda: [codec.decode(body) for page in pages for body in page]) == Outcome(
+                lambda: found[start:]
+            ), text
+        reads = ReadSet()
+        tracked = run(selection.skip(start).limit(length)._query, TrackedSnapshot(snapshot, reads))
+        assert Outcome(lambda: tracked) == Outcome(lambda: found[start : start + length]), text
 
 
 @settings(max_examples=examples(100))

@@ -146,6 +146,6 @@ class PastTables:
     def _run(self, versions: OldVersions, query: Query) -> list[bytes]:
         with self._session.engine.fresh_snapshot() as now:
             versions.follow(now)
-            view = ViewOfPast(now, versions.seq, versions)  # type: ignore[arg-type]
+            view = ViewOfPast(now, versions.seq, versions)
             primary_key = versions.table.primary_key
             return [primary_key_bytes(document[primary_key]) for document in run(query, view)]
