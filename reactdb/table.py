@@ -24,6 +24,7 @@ from reactdb.async_functions import refuse_async
 from reactdb.change import Change
 from reactdb.conditions import as_predicates
 from reactdb.documents.access_path import access, find_table, with_indexed_values
+from reactdb.documents.counts import count_at_end
 from reactdb.documents.hints import hints
 from reactdb.documents.read import run as read
 from reactdb.documents.write import (
@@ -685,16 +686,23 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
             table = find_table(self._query.table, snapshot)
             query = with_indexed_values(self._query, table)
             groups, on_groups = query.without_steps_on_groups, query.steps_on_groups
-            path = access(groups, table).with_offset()
+            path = access(groups, table)
+            count = count_at_end(path)
+            path = path.with_offset()
+            index = path.index if count is None else count.index
             reading = path.describe(snapshot)
             texts = [hint.text for hint in hints(self._query, snapshot)]
         return {
             "table": self._query.table,
-            "access": reading,
-            "index": None if path.index is None else path.index.name,
+            "access": reading if count is None else f"{reading}; {count.describe()}",
+            "index": None if index is None else index.name,
             "steps": [
                 step.kind if isinstance(step, Aggregate) else type(step).__name__.lower()
-                for step in (*path.rest, *(groups.steps[-1:] if on_groups else ()), *on_groups)
+                for step in (
+                    *(path.rest if count is None else ()),
+                    *(groups.steps[-1:] if on_groups else ()),
+                    *on_groups,
+                )
             ],
             "callables": self._query.callables(),
             "hints": texts,

@@ -16,6 +16,7 @@ from reactdb.budget import spend_per_element
 from reactdb.change import TableReference
 from reactdb.documents.access_path import access, find_table, is_in_order, with_indexed_values
 from reactdb.documents.aggregates import aggregate
+from reactdb.documents.counts import count_at_end
 from reactdb.documents.steps import element_at, group_of, operator_of
 from reactdb.errors import QueryError, TableNotFound
 from reactdb.expression import Constant, Expression
@@ -104,13 +105,9 @@ def evaluate(query: Query, snapshot: Snapshot) -> Any:
         body = snapshot.get(table, get.key_bytes)
         result = apply_to_one(None if body is None else codec.decode(body), query.steps[1:])
         return codec.thaw(result) if returns_constants(query) else result
-    if (
-        not path.rest
-        and path.is_whole_table
-        and isinstance(path.aggregate, Aggregate)
-        and path.aggregate.kind == "count"
-    ):
-        return snapshot.count(table)
+    count = count_at_end(path)
+    if count is not None:
+        return count.read(snapshot)
     path = path.with_offset()
     documents: Any = spend_per_element(path.documents(snapshot))
     for number, step in enumerate(path.rest):

@@ -20,6 +20,7 @@ Read it in this order:
     compile             its generated Python function
     api                 from an expression to a value, in three ways
     analyse             facts that it implies without any document
+    exact_ranges        the ranges of an index with exactly the documents for which it holds
     predicate, update, order
                         the forms of filter, update and order_by
 
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         row,
     )
     from reactdb.expression.checks import array_limit
+    from reactdb.expression.exact_ranges import find_exact_values, ranges_of_index
     from reactdb.expression.markers import Grouped, Literal
     from reactdb.expression.namespace import Namespace, as_order_key, asc, branch, desc, literal, r
     from reactdb.expression.order import OrderKey, sort_documents
@@ -116,6 +118,10 @@ _HOMES = {
         "row",
     ),
     "reactdb.expression.checks": ("array_limit",),
+    "reactdb.expression.exact_ranges": (
+        "find_exact_values",
+        "ranges_of_index",
+    ),
     "reactdb.expression.markers": (
         "Grouped",
         "Literal",
@@ -211,6 +217,7 @@ __all__ = [
     "find_compared_fields",
     "find_conjuncts",
     "find_dict_patterns",
+    "find_exact_values",
     "find_implied_ranges",
     "find_index_ranges",
     "from_data",
@@ -226,6 +233,7 @@ __all__ = [
     "operation",
     "pattern_function",
     "r",
+    "ranges_of_index",
     "route_of",
     "routing_keys",
     "row",

@@ -179,17 +179,17 @@ def _find_in_comparison(node: Call) -> _Implied:
     implied: _Implied = {}
     for left, right in zip(node.arguments, node.arguments[1:], strict=False):
         for value, other, name in ((left, right, node.operation), (right, left, FLIPPED[node.operation])):
-            constant = _constant(other)
-            if constant is not None and _is_of_row(value):
+            constant = constant_of(other)
+            if constant is not None and is_of_row(value):
                 _add_all(implied, {node_key(value): (value, (_RANGES[name](constant[0]),))})
     return implied
 
 
 def _find_in_pattern(value: Node, pattern: Node) -> _Implied:
     implied: _Implied = {}
-    for name, wanted in _fields_of(pattern):
+    for name, wanted in fields_of_pattern(pattern):
         inner = Call("bracket", (value, Constant(name)))
-        constant = _constant(wanted)
+        constant = constant_of(wanted)
         if constant is not None and not isinstance(constant[0], dict):
             _add_all(implied, {node_key(inner): (inner, (KeyRange(constant[0], constant[0]),))})
         elif isinstance(wanted, (Constant, Call)):
@@ -198,16 +198,16 @@ def _find_in_pattern(value: Node, pattern: Node) -> _Implied:
 
 
 def _find_in_list(value: Node, values: Node) -> _Implied:
-    constant = _constant(values)
-    if constant is None or not isinstance(constant[0], list) or not _is_of_row(value):
+    constant = constant_of(values)
+    if constant is None or not isinstance(constant[0], list) or not is_of_row(value):
         return {}
     points = {key_bytes(one): KeyRange(one, one) for one in constant[0]}
     return {node_key(value): (value, tuple(points.values()))}
 
 
 def _find_in_prefix(value: Node, prefix: Node) -> _Implied:
-    constant = _constant(prefix)
-    if constant is None or not isinstance(constant[0], str) or not _is_of_row(value):
+    constant = constant_of(prefix)
+    if constant is None or not isinstance(constant[0], str) or not is_of_row(value):
         return {}
     return {node_key(value): (value, (texts_with_prefix(constant[0]),))}
 
@@ -225,7 +225,7 @@ def texts_with_prefix(prefix: str) -> KeyRange:
     return KeyRange(prefix, end, True, False)
 
 
-def _constant(node: Node) -> tuple[Any] | None:
+def constant_of(node: Node) -> tuple[Any] | None:
     """The value of a node, in a tuple, if it is the same for all documents; else None."""
     if isinstance(node, Constant):
         return (node.value,)
@@ -247,7 +247,7 @@ def _is_open(node: Node) -> bool:
     return any(isinstance(inner, Variable) and inner.id not in bound for inner in walk(node))
 
 
-def _is_of_row(node: Node) -> bool:
+def is_of_row(node: Node) -> bool:
     return node.uses_row and is_deterministic(node) and not _is_open(node)
 
 
@@ -352,7 +352,7 @@ def _multi_ranges(node: Node, index_key: bytes) -> tuple[KeyRange, ...] | None:
         and node_key(node.arguments[0]) == index_key
     ):
         for wanted in node.arguments[1:]:
-            constant = _constant(wanted)
+            constant = constant_of(wanted)
             # A text may be in a text, and the index has no parts of a text.
             is_in_list = node.operation == "contains" or not (constant and isinstance(constant[0], str))
             if constant is not None and is_in_list:
@@ -376,12 +376,12 @@ def find_compared_fields(condition: Predicate) -> list[tuple[FieldPath, Any, str
     for node in walk(condition.expression.node):
         if isinstance(node, Call) and node.operation in COMPARISONS and len(node.arguments) == 2:
             for one, other in (node.arguments, node.arguments[::-1]):
-                path, constant = field_path(one), _constant(other)
+                path, constant = field_path(one), constant_of(other)
                 if path is not None and constant is not None:
                     comparisons.append((path, constant[0], repr(Expression(node))))
     for path, pattern in _find_patterns(condition.expression.node):
-        for name, wanted in _fields_of(pattern):
-            constant = _constant(wanted)
+        for name, wanted in fields_of_pattern(pattern):
+            constant = constant_of(wanted)
             if constant is not None and not isinstance(constant[0], dict):
                 node = call_node("eq", (_field((*path, name)), wanted))
                 comparisons.append(((*path, name), constant[0], repr(Expression(node))))
@@ -394,9 +394,9 @@ def find_dict_patterns(condition: Predicate) -> list[tuple[str, FieldPath, Any]]
         return []
     patterns = []
     for path, pattern in _find_patterns(condition.expression.node):
-        for name, wanted in _fields_of(pattern):
+        for name, wanted in fields_of_pattern(pattern):
             if name.startswith("$"):
-                constant = _constant(wanted)
+                constant = constant_of(wanted)
                 patterns.append((name, path, constant[0] if constant is not None else Expression(wanted)))
     return patterns
 
@@ -411,10 +411,12 @@ def _find_patterns(node: Node) -> Iterator[tuple[FieldPath, Node]]:
     while pending:
         path, pattern = pending.pop()
         yield path, pattern
-        pending += [((*path, name), inner) for name, inner in _fields_of(pattern) if _fields_of(inner)]
+        pending += [
+            ((*path, name), inner) for name, inner in fields_of_pattern(pattern) if fields_of_pattern(inner)
+        ]
 
 
-def _fields_of(pattern: Node) -> list[tuple[str, Node]]:
+def fields_of_pattern(pattern: Node) -> list[tuple[str, Node]]:
     if isinstance(pattern, Constant) and isinstance(pattern.value, dict):
         return [(name, Constant(inner)) for name, inner in pattern.value.items()]
     if isinstance(pattern, Call) and pattern.operation == "make_obj":

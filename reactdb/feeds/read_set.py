@@ -288,6 +288,17 @@ class TrackedSnapshot(Snapshot):
         self._read_set.add_table(table)
         return self._now.count(table)
 
+    def count_keys(self, table: TableInfo, start: bytes, stop: bytes) -> int:
+        self._read_set.add_range(table, None, start, stop)
+        return self._now.count_keys(table, start, stop)
+
+    def count_entries(self, index: IndexInfo, start: bytes, stop: bytes, *, with_hidden: bool = False) -> int:
+        table = self.catalogue.by_id[index.table_id]
+        self._read_set.add_range(table, index, start, stop)
+        if with_hidden:
+            self._read_set.add_hidden_range(table, index, start, stop)
+        return self._now.count_entries(index, start, stop, with_hidden=with_hidden)
+
     def newest_seq(self, table: TableInfo) -> int:
         self._read_set.add_table(table)
         return self._now.newest_seq(table)

@@ -47,7 +47,6 @@ BY_SEQ: Final = f"SELECT {{columns}} {OF_TABLES.format('{tables}')} ORDER BY l.s
 BY_SEQ_OF_TABLE: Final = f"SELECT {{columns}} {OF_TABLE} ORDER BY m.block {{way}}, l.seq {{way}} LIMIT ?4"
 KEYS: Final = f"SELECT l.key {OF_TABLES}"
 KEYS_OF_TABLE: Final = f"SELECT l.key {OF_TABLE}"
-COUNT_RANGE: Final = "SELECT count(*) FROM heads WHERE table_id = ? AND key >= ? AND key < ?"
 
 
 def read_newest_by_key(
@@ -172,12 +171,6 @@ def _find_indexed_start(snapshot: Snapshot, since: int, until: int) -> int:
     tables."""
     begin = (read_low_water(snapshot.connection) >> BLOCK_BITS) << BLOCK_BITS
     return min(max(since, begin - 1), until)
-
-
-def count_range(snapshot: Snapshot, table: TableInfo, start: bytes, stop: bytes) -> int:
-    """How many documents of a table have start <= key < stop."""
-    count = snapshot.connection.execute(COUNT_RANGE, (table.id, start, stop)).fetchone()
-    return int(count[0])
 
 
 def _format_ids(tables: Sequence[TableInfo]) -> str:

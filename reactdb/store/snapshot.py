@@ -112,6 +112,8 @@ PICK = (
 )
 KEYS = "SELECT key FROM heads WHERE table_id = ? ORDER BY key"
 COUNT = "SELECT count(*) FROM heads WHERE table_id = ?"
+COUNT_KEYS = "SELECT count(*) FROM heads WHERE table_id = ? AND key >= ? AND key < ?"
+COUNT_ENTRIES = "SELECT count(*) FROM entries WHERE index_id = ? AND value >= ? AND value < ?"
 COUNT_SOME = "SELECT count(*) FROM (SELECT 1 FROM heads WHERE table_id = ? LIMIT ?)"
 # Below and above all keys, and all values of an index.
 LEAST, GREATEST = b"", b"\xff"
@@ -457,6 +459,32 @@ class Snapshot:
         self.check(table, None, total)
         return int(total)
 
+    def count_keys(self, table: TableInfo, start: bytes, stop: bytes) -> int:
+        """How many documents of a table have start <= key < stop. Of all keys it is `count`."""
+        if start == LEAST and stop >= GREATEST:
+            return self.count(table)
+        (count,) = self.connection.execute(COUNT_KEYS, (table.id, start, stop)).fetchone()
+        return int(count)
+
+    def count_entries(self, index: IndexInfo, start: bytes, stop: bytes, *, with_hidden: bool = False) -> int:
+        """How many entries an index has with start <= value < stop.
+
+        Args:
+            with_hidden: Also hidden entries. Both bounds have at most HIDDEN_VALUE_BYTES then, so that the cut does not
+                matter: a cut value is on the same side of such a bound as the whole value.
+
+        No document is read, so a damaged one, or an entry without a document, is not noticed here. A missing entry is, as
+        for every read by the index: the first read compares a small index with its sums, and a count of all entries is
+        compared with them.
+        """
+        self.compare(index)
+        execute = self.connection.execute
+        (count,) = execute(COUNT_ENTRIES, (index.id, start, stop)).fetchone()
+        self._check_index(self.catalogue.by_id[index.table_id], index, start, stop, -1, count)
+        if with_hidden:
+            count += execute(COUNT_ENTRIES, (-index.id, start, stop)).fetchone()[0]
+        return int(count)
+
     def count_at_most(self, table: TableInfo, most: int) -> int:
         """How many documents a table has now, counted up to `most`: it reads no more entries than that."""
         (count,) = self.connection.execute(COUNT_SOME, (table.id, most)).fetchone()
@@ -581,6 +609,12 @@ class UnindexedSnapshot(Snapshot):
             if start <= value < stop
         )
         return _merge_rows((), rows, reverse, limit, offset, key=_entry_key)
+
+    def count_entries(self, index: IndexInfo, start: bytes, stop: bytes, *, with_hidden: bool = False) -> int:
+        if index.id not in self._unindexed:
+            return super().count_entries(index, start, stop, with_hidden=with_hidden)
+        bodies = (body for _, body in self.rows(self.catalogue.by_id[index.table_id]))
+        return sum(_count_entries_of(index, body, start, stop, with_hidden) for body in bodies)
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
         if index.id not in self._unindexed:
@@ -721,6 +755,21 @@ class PastSnapshot(Snapshot):
         now = sum(self._now.get(table, key) is not None for key in old)
         return self._now.count(table) - now + then
 
+    def count_keys(self, table: TableInfo, start: bytes, stop: bytes) -> int:
+        count = self._now.count_keys(table, start, stop)
+        for key, then in self._read_old_documents(table.id).items():
+            if start <= key < stop:
+                count += (then is not None) - (self._now.get(table, key) is not None)
+        return count
+
+    def count_entries(self, index: IndexInfo, start: bytes, stop: bytes, *, with_hidden: bool = False) -> int:
+        table = self.catalogue.by_id[index.table_id]
+        count = self._now.count_entries(index, start, stop, with_hidden=with_hidden)
+        for key, then in self._read_old_documents(table.id).items():
+            count += _count_entries_of(index, then, start, stop, with_hidden)
+            count -= _count_entries_of(index, self._now.get(table, key), start, stop, with_hidden)
+        return count
+
     def newest_seq(self, table: TableInfo) -> int:
         """As of the seq. Where compaction has removed the record: the low-water mark, since no change is newer."""
         now = self._now.newest_seq(table)
@@ -772,6 +821,16 @@ class ViewOfPast(PastSnapshot):
 
 _row_key = itemgetter(0)
 _entry_key = itemgetter(0, 1, 2)
+
+
+def _count_entries_of(
+    index: IndexInfo, body: bytes | None, start: bytes, stop: bytes, with_hidden: bool
+) -> int:
+    """How many of `count_entries` a document has."""
+    if body is None:
+        return 0
+    places = index.stored_entries(codec.decode(body))
+    return sum((number > 0 or with_hidden) and start <= value < stop for number, value, _ in places)
 
 
 def _merge_rows(

@@ -17,7 +17,7 @@ from reactdb.change import Change
 from reactdb.dialects.couchdb.names import AFTER_DESIGNS, DESIGN, id_of
 from reactdb.dialects.couchdb.states import SnapshotHeads, State, Tables, states_of
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.newest import count_range, read_newest_by_key
+from reactdb.store.newest import read_newest_by_key
 from reactdb.store.snapshot import GREATEST, LEAST, Snapshot
 from reactdb.values import collation
 
@@ -69,7 +69,7 @@ def list_range(
     pages = _pages(snapshot, tables, heads, start, stop, is_descending=wanted.descending)
     states = list(islice(pages, count))
     before = (stop, GREATEST) if wanted.descending else (LEAST, start)
-    offset = count_range(snapshot, tables.main, *before) + min(wanted.skip, len(states))
+    offset = snapshot.count_keys(tables.main, *before) + min(wanted.skip, len(states))
     return offset, states[wanted.skip :]
 
 

@@ -8,18 +8,20 @@ Rule of this file: `accumulators` computes sums; this file brings values to them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from operator import itemgetter
 from typing import Any
 
 from reactdb.change import Change
+from reactdb.documents.counts import EntryCount
 from reactdb.documents.steps import group_of
 from reactdb.feeds.failures import Failures, describe_step
 from reactdb.feeds.pipeline import Boxed, same_value, value_function
-from reactdb.feeds.views.accumulators import Accumulator, accumulator_of
+from reactdb.feeds.views.accumulators import Accumulator, Count, accumulator_of
 from reactdb.feeds.views.base import AnyDelta, Delta, Initial, Route, StateReader, View
 from reactdb.feeds.views.select import SelectView
+from reactdb.feeds.views.union import UnionView
 from reactdb.query import Aggregate, Group, Step
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import Snapshot
@@ -83,9 +85,31 @@ class AggregateView(DerivedView):
 
     def seed(self, snapshot: Snapshot) -> None:
         accumulator = self._make()
-        self._take(snapshot, accumulator.add)
+        counts = self._find_counts(snapshot.catalogue.by_id)
+        if counts is None:
+            self._take(snapshot, accumulator.add)
+        else:
+            assert isinstance(accumulator, Count)
+            accumulator.result = sum(count.read(snapshot) for count in counts)
         self._accumulator = accumulator
         self._reported = accumulator.result
+
+    def _find_counts(self, tables: Mapping[int, TableInfo]) -> list[EntryCount] | None:
+        """For a count: how to count the values below, of each member of a union, without their documents; None where they
+        have to be read. `tables`: those of now, by number."""
+        if self.kind != "count":
+            return None
+        below = self.below
+        views = below.members if isinstance(below, UnionView) else [below]
+        counts = [view.find_count(tables) if isinstance(view, SelectView) else None for view in views]
+        return None if None in counts else [count for count in counts if count is not None]
+
+    def describe(self) -> dict[str, Any]:
+        text = super().describe()
+        counts = self._find_counts({info.id: info for info in self.tables()})
+        if counts is not None and isinstance(self.below, SelectView):
+            text["access"] = f"{text['access']}; at the beginning, it {counts[0].describe()}"
+        return text
 
     def result(self, snapshot: Snapshot) -> Iterable[Initial]:
         return [Initial(self._reported)]

@@ -9,7 +9,7 @@ Rule of this file: no state. Both documents are in the change; held documents wo
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from operator import itemgetter
 from typing import Any
@@ -23,6 +23,7 @@ from reactdb.change import (
     TABLE_RENAME,
     Change,
 )
+from reactdb.documents.counts import EntryCount
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Pipeline, Sorted, same_value
 from reactdb.feeds.views.base import AnyDelta, Delta, Everywhere, Initial, Route, StateReader
@@ -135,6 +136,11 @@ class SelectView(PairingView):
                     result = self.pipeline(document, self.source.sort_key_of(place))
                     if result is not None:
                         yield Initial(result[0])
+
+    def find_count(self, tables: Mapping[int, TableInfo]) -> EntryCount | None:
+        """How to count the result without its documents; None where they have to be read. `tables`: those of now, by number."""
+        table = tables.get(self.source.table.id)
+        return None if table is None else self.source.find_count(table, self.pipeline.steps)
 
     def _result(self, rows: Iterable[tuple[bytes, bytes, bytes]]) -> Iterator[Initial]:
         computed = (self.pipeline(codec.decode_frozen(body), sort_key) for sort_key, _, body in rows)

@@ -23,6 +23,7 @@ from typing import Any
 
 from reactdb.change import Change
 from reactdb.documents.access_path import WHOLE, Access
+from reactdb.documents.counts import EntryCount, find_count
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Pipeline, Sorted, invert
 from reactdb.feeds.position import name_of_order
@@ -167,7 +168,8 @@ class Source:
                         yield self.sort_key_of(place), place if isinstance(place, bytes) else place[1], body
             return
         access = self._access
-        if access.is_detour and not self._has_index(snapshot):
+        table = snapshot.catalogue.by_id.get(self.table.id)
+        if access.is_detour and access.index is not None and not (table and _has_index(table, access.index)):
             # The index was dropped in between; the documents are found without it.
             access = access.copy_with(index=None, detour=None)
         if wanted is not None:
@@ -175,6 +177,17 @@ class Source:
         for row in access.places(snapshot):
             place = row.key if isinstance(row, Row) else row[:3]
             yield self.sort_key_of(place), row.key, row.body
+
+    def find_count(self, table: TableInfo, steps: Sequence[Step]) -> EntryCount | None:
+        """The count of the documents that belong here and pass the steps; None where they have to be read.
+
+        Args:
+            table: The table with its indexes of now.
+        """
+        access = self._access
+        if not access.is_detour and access.index is not None and not _has_index(table, access.index):
+            return None
+        return find_count(access.copy_with(table=table), steps)
 
     @property
     def order(self) -> str | None:
@@ -202,15 +215,6 @@ class Source:
         """The sort key of a document that was walked to."""
         sort_key = place if isinstance(place, bytes) else place[0] + place[1] + _number(place[2])
         return invert(sort_key) if self.is_reversed else sort_key
-
-    def _has_index(self, snapshot: Snapshot) -> bool:
-        table, index = snapshot.catalogue.by_id.get(self.table.id), self._access.index
-        if index is None:
-            return True
-        if table is None:
-            return False
-        known = table.indexes.get(index.name)
-        return known is not None and known.id == index.id
 
     def _read_keys(self, snapshot: Snapshot) -> Iterator[tuple[bytes, bytes, bytes]]:
         assert self._access.keys is not None
@@ -334,6 +338,11 @@ class SourceView:
             if result is not None:
                 pairs.append(result)
         return pairs
+
+
+def _has_index(table: TableInfo, index: IndexInfo) -> bool:
+    known = table.indexes.get(index.name)
+    return known is not None and known.id == index.id
 
 
 @lru_cache(maxsize=16)

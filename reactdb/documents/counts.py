@@ -1,0 +1,137 @@
+"""Counts: how many documents a query has, from the entries of an index or from the keys of a table.
+
+    between(a, b, index="score"), get_all(...), order_by(index=...)     the entries in the ranges
+    a filter that a range of an index answers exactly                   the entries, with the hidden ones
+    filters on the primary key, the whole table                         the keys
+    ... with skip and limit behind                                      the same number, cut
+
+A count reads no document. So it does not notice a document that is damaged, or an entry of an index that leads to none:
+reads of the documents do, and the doctor. It does notice that documents or entries are missing, wherever a read by them
+does: the running sums say how many there must be in the whole table and in a whole index, and a small index is compared
+with its sums before its first use.
+
+Rule of this file: a number that is found here is the number of documents that the query would give. Where that is not
+certain, there is no count, and the documents are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reactdb.documents.access_path import Access, Range, find_index, format_index
+from reactdb.expression import Predicate, row
+from reactdb.query import Filter, HasFields, Limit, Skip, Step
+from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, IndexInfo, TableInfo
+from reactdb.store.snapshot import Snapshot
+from reactdb.values.value import Value
+
+
+class EntryCount(Value):
+    """A number that entries, or keys, give.
+
+    Attributes:
+        index: The index of the entries; None for keys.
+        ranges: Where they are. A range counts as often as it is here.
+        with_hidden: Also the entries of values that operations with the index never see, such as null.
+        cuts: The skips and limits of the query, in order.
+    """
+
+    __slots__ = ("cuts", "index", "ranges", "table", "with_hidden")
+
+    def __init__(
+        self,
+        table: TableInfo,
+        index: IndexInfo | None,
+        ranges: tuple[Range, ...],
+        with_hidden: bool,
+        cuts: tuple[Skip | Limit, ...] = (),
+    ) -> None:
+        self.table = table
+        self.index = index
+        self.ranges = ranges
+        self.with_hidden = with_hidden
+        self.cuts = cuts
+
+    def read(self, snapshot: Snapshot) -> int:
+        """The number, in this snapshot.
+
+        Raises:
+            CorruptDatabase: Documents or entries are missing.
+        """
+        count = sum(self._count(snapshot, one) for one in self.ranges)
+        for step in self.cuts:
+            count = min(count, step.count) if isinstance(step, Limit) else max(0, count - step.count)
+        return count
+
+    def _count(self, snapshot: Snapshot, one: Range) -> int:
+        if self.index is None:
+            return snapshot.count_keys(self.table, one.start, one.stop)
+        return snapshot.count_entries(self.index, one.start, one.stop, with_hidden=self.with_hidden)
+
+    def describe(self) -> str:
+        """The count in words, for `explain()`."""
+        if self.index is None:
+            return "counts the keys, reads no document"
+        return f"counts the entries of {format_index(self.index)}, reads no document"
+
+
+def count_at_end(path: Access) -> EntryCount | None:
+    """The count that a query ends with, where it needs no document."""
+    return (
+        find_count(path, path.rest) if path.aggregate is not None and path.aggregate.kind == "count" else None
+    )
+
+
+def find_count(path: Access, steps: Sequence[Step]) -> EntryCount | None:
+    """The count of the documents of an access path after these steps; None where they have to be read.
+
+    Raises:
+        IncompatibleFormat: The index has an operation that this process does not know.
+    """
+    if path.is_point or path.ties:
+        return None
+    tested = 0
+    while tested < len(steps) and isinstance(steps[tested], (Filter, HasFields)):
+        tested += 1
+    cuts = tuple(step for step in steps[tested:] if isinstance(step, (Skip, Limit)))
+    if len(cuts) < len(steps) - tested:
+        return None
+    if tested:
+        conditions = [step.predicate for step in steps[:tested] if isinstance(step, (Filter, HasFields))]
+        return _find_filtered(path, conditions, cuts)
+    # A detour without a filter is not there.
+    ranges = (path.range,) if path.keys is None else tuple(Range(key, key + b"\x00") for key in path.keys)
+    return EntryCount(path.table, path.index, ranges, False, cuts)
+
+
+def _find_filtered(
+    path: Access, conditions: Sequence[Predicate], cuts: tuple[Skip | Limit, ...]
+) -> EntryCount | None:
+    """The count of a table's documents, or of those in a range of keys or of an index, that pass filters."""
+    # Imported here because few programs count what a filter finds.
+    from reactdb.expression import find_exact_values, ranges_of_index
+
+    exact = None if path.keys is not None else find_exact_values(conditions)
+    if exact is None:
+        return None
+    table, is_free = path.table, path.is_detour or path.is_whole_table
+    if is_free or path.index is None:
+        # A range of keys is either from the query, or follows from the filter.
+        found = ranges_of_index(exact, row[table.primary_key])
+        if found is not None:
+            return EntryCount(table, None, _cut(found, path.range), False, cuts)
+    for index in table.indexes.values() if is_free else (path.index,):
+        # In a multi index one document may have several entries in the ranges.
+        if index is None or index.multi:
+            continue
+        found = ranges_of_index(exact, index.expression)
+        if found is None or (is_free and any(len(end) > HIDDEN_VALUE_BYTES for one in found for end in one)):
+            continue
+        return EntryCount(table, find_index(index.name, table), _cut(found, path.range), is_free, cuts)
+    return None
+
+
+def _cut(ranges: Sequence[tuple[bytes, bytes]], span: Range) -> tuple[Range, ...]:
+    """The parts of ranges that are in a span."""
+    cut = (Range(max(start, span.start), min(stop, span.stop)) for start, stop in ranges)
+    return tuple(one for one in cut if one.start < one.stop)

@@ -1,0 +1,262 @@
+"""Exact ranges: the part of an index that has the documents for which conditions hold, and no others.
+
+`analyse` finds ranges that surely have every such document, and each found document is tested. Here nothing is tested
+afterwards, so that the entries in the ranges can be counted. So a condition is either understood completely, or there is
+no answer:
+
+    row["a"] > 5, == , != ...        of the indexed value with a constant
+    row["a"].is_in([1, 2])           a list of constants
+    row["a"].startswith("x")         a constant text
+    row.has_fields("a")              of fields of the document; not after ~
+    {"a": 1, "b": 2}                 the dict of a filter, without dicts inside
+    &, |, ~                          of these, about one value; & also about all parts of a compound index
+
+Comparisons hold between values of all types, and so do the bytes of keys. A document without the value passes none of
+these conditions and has no entry.
+
+Rule of this file: it never evaluates a document. What is not listed here has no exact ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from reactdb.expression.analyse import (
+    constant_of,
+    fields_of_pattern,
+    is_of_row,
+    may_fail,
+    texts_with_prefix,
+)
+from reactdb.expression.build import Expression
+from reactdb.expression.compile import COMPARISONS, FLIPPED
+from reactdb.expression.evaluate import is_spliced
+from reactdb.expression.predicate import Predicate
+from reactdb.expression.tree import Call, Constant, Node, Row, node_key, walk
+from reactdb.values.collation import key_bytes
+
+LEAST: Final = b""
+GREATEST: Final = b"\xff"
+# No key begins another, and no tag of a value is this: behind a key it stands after all that begins with the key.
+AFTER: Final = b"\xff"
+# The first byte of an array, before its elements.
+ARRAY: Final = key_bytes([])[:1]
+
+# More constants in a list are as quickly read as looked up one by one.
+MOST_RANGES: Final = 1_000
+
+Ranges = tuple[tuple[bytes, bytes], ...]
+"""Sets of key bytes, start <= bytes < stop: in order, and apart from each other."""
+
+EVERYTHING: Final[Ranges] = ((LEAST, GREATEST),)
+
+# By the key of the node of a value: the ranges that it must be in. All of them together are the whole condition.
+_Exact = dict[bytes, Ranges]
+
+
+def find_exact_ranges(conditions: Sequence[Predicate], index: Expression) -> Ranges | None:
+    """The ranges of an index with one entry for a document, hidden or not, that have all documents for which every
+    condition holds, and no others; None where there are none such, or too many.
+
+    Args:
+        index: The indexed expression of `row`; for a compound index, `make_array` of its parts.
+    """
+    exact = find_exact_values(conditions)
+    return None if exact is None else ranges_of_index(exact, index)
+
+
+def find_exact_values(conditions: Sequence[Predicate]) -> _Exact | None:
+    """The ranges of each value that the conditions are about, by the key of its node. The conditions hold exactly where
+    all these values are in their ranges. None: not known.
+
+    A condition that can fail has none, because a count must fail with it.
+    """
+    exact: _Exact = {}
+    for condition in conditions:
+        expression = condition.expression
+        if expression is None or condition.default is not False or may_fail(expression):
+            return None
+        found = _find(expression.node)
+        if found is None:
+            return None
+        exact = _intersect_all(exact, found)
+    return exact if all(len(ranges) <= MOST_RANGES for ranges in exact.values()) else None
+
+
+def ranges_of_index(exact: _Exact, index: Expression) -> Ranges | None:
+    """The ranges of an index that are exactly this condition; None where it is about anything else, too."""
+    if set(exact) == {index.key}:
+        return exact[index.key]
+    node = index.node
+    if not isinstance(node, Call) or node.operation != "make_array" or is_spliced(node):
+        return None
+    parts = [node_key(part) for part in node.arguments]
+    if len(parts) < 2 or set(exact) != set(parts) or len(set(parts)) < len(parts):
+        return None
+    # All values but the last must be single ones: the entries are in order of the first part, then of the next.
+    start = ARRAY
+    for part in parts[:-1]:
+        if not exact[part]:
+            return ()
+        point = _point(exact[part])
+        if point is None:
+            return None
+        start += point
+    return tuple((start + low, start + high) for low, high in exact[parts[-1]])
+
+
+def _point(ranges: Ranges) -> bytes | None:
+    """The key bytes of the only value in the ranges; None where there may be several."""
+    if len(ranges) != 1:
+        return None
+    start, stop = ranges[0]
+    return start if start and stop == start + AFTER else None
+
+
+def intersect(first: Ranges, second: Ranges) -> Ranges:
+    """What is in both."""
+    crossings: list[tuple[bytes, bytes]] = []
+    mine, theirs = iter(first), iter(second)
+    one, other = next(mine, None), next(theirs, None)
+    while one is not None and other is not None:
+        start, stop = max(one[0], other[0]), min(one[1], other[1])
+        if start < stop:
+            crossings.append((start, stop))
+        if one[1] <= other[1]:
+            one = next(mine, None)
+        else:
+            other = next(theirs, None)
+    return tuple(crossings)
+
+
+def unite(ranges: Iterable[tuple[bytes, bytes]]) -> Ranges:
+    """What is in any of them."""
+    united: list[tuple[bytes, bytes]] = []
+    for start, stop in sorted(ranges):
+        if start >= stop:
+            continue
+        if united and start <= united[-1][1]:
+            united[-1] = united[-1][0], max(stop, united[-1][1])
+        else:
+            united.append((start, stop))
+    return tuple(united)
+
+
+def _complement(ranges: Ranges) -> Ranges:
+    edges = [LEAST, *(edge for one in ranges for edge in one), GREATEST]
+    return tuple((start, stop) for start, stop in zip(edges[::2], edges[1::2], strict=True) if start < stop)
+
+
+def _intersect_all(exact: _Exact, more: _Exact) -> _Exact:
+    return exact | {key: intersect(exact.get(key, EVERYTHING), ranges) for key, ranges in more.items()}
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The conditions
+
+
+def _find(node: Node) -> _Exact | None:
+    if not isinstance(node, Call) or is_spliced(node) or not node.arguments:
+        return None
+    if node.operation == "and":
+        exact: _Exact = {}
+        for part in map(_find, node.arguments):
+            if part is None:
+                return None
+            exact = _intersect_all(exact, part)
+        return exact
+    if node.operation == "or":
+        parts = list(map(_find, node.arguments))
+        return None if None in parts else _unite_all([part for part in parts if part is not None])
+    if node.operation == "not":
+        inner = _find(node.arguments[0])
+        # Of several values, one may be outside of its ranges while the other is inside. A document without a field ends
+        # every other condition than has_fields, which is false then, and its opposite true.
+        if inner is None or len(inner) != 1 or _has_operation(node, "has_fields"):
+            return None
+        return {key: _complement(ranges) for key, ranges in inner.items()}
+    if node.operation == "has_fields":
+        return _find_in_fields(*node.arguments)
+    if node.operation == "filter_match":
+        return _find_in_pattern(*node.arguments)
+    value, ranges = _find_test(node)
+    return None if ranges is None or not is_of_row(value) else {node_key(value): ranges}
+
+
+def _has_operation(node: Node, name: str) -> bool:
+    return any(isinstance(inner, Call) and inner.operation == name for inner in walk(node))
+
+
+def _unite_all(parts: list[_Exact]) -> _Exact | None:
+    """Parts about the same one value. Where it is missing, the first part ends the condition, and no other can hold."""
+    keys = {key for part in parts for key in part}
+    if len(keys) != 1 or not all(parts):
+        return None
+    (key,) = keys
+    return {key: unite(one for part in parts for one in part[key])}
+
+
+def _find_test(node: Call) -> tuple[Node, Ranges | None]:
+    """A value, and the ranges in which the test of it holds; None where it is no such test."""
+    first = node.arguments[0]
+    if len(node.arguments) != 2:
+        return first, None
+    second = node.arguments[1]
+    if node.operation in COMPARISONS:
+        name = node.operation
+        if not first.uses_row:
+            first, second, name = second, first, FLIPPED[name]
+        constant = constant_of(second)
+        return first, None if constant is None else _compare(name, key_bytes(constant[0]))
+    constant = constant_of(second)
+    if constant is None:
+        return first, None
+    (given,) = constant
+    if node.operation == "is_in" and isinstance(given, list):
+        return first, unite((key, key + AFTER) for key in map(key_bytes, given))
+    if node.operation == "startswith" and isinstance(given, str):
+        texts = texts_with_prefix(given)
+        return first, ((texts.start, texts.stop),)
+    return first, None
+
+
+def _compare(name: str, key: bytes) -> Ranges:
+    after = key + AFTER
+    ranges = {
+        "eq": ((key, after),),
+        "ne": ((LEAST, key), (after, GREATEST)),
+        "lt": ((LEAST, key),),
+        "le": ((LEAST, after),),
+        "gt": ((after, GREATEST),),
+        "ge": ((key, GREATEST),),
+    }[name]
+    return unite(ranges)
+
+
+def _find_in_pattern(value: Node, pattern: Node) -> _Exact | None:
+    if not isinstance(value, Row):
+        return None
+    exact: _Exact = {}
+    for name, wanted in fields_of_pattern(pattern):
+        constant = constant_of(wanted)
+        # A dict in the pattern agrees with objects that have more fields.
+        if constant is None or isinstance(constant[0], dict):
+            return None
+        exact[_key_of_field(name)] = _compare("eq", key_bytes(constant[0]))
+    return exact or None
+
+
+def _find_in_fields(value: Node, *names: Node) -> _Exact | None:
+    if not isinstance(value, Row):
+        return None
+    exact: _Exact = {}
+    for name in names:
+        if not isinstance(name, Constant) or not isinstance(name.value, str):
+            return None
+        exact[_key_of_field(name.value)] = _compare("ne", key_bytes(None))
+    return exact or None
+
+
+def _key_of_field(name: str) -> bytes:
+    return node_key(Call("bracket", (Row(), Constant(name))))

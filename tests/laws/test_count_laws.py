@@ -1,0 +1,323 @@
+"""Laws of counts: a number that comes from the entries of an index is the number of the documents that are read.
+
+Whatever the documents, the conditions and the index; in a transaction with writes that are not flushed, in the present and in
+the past; and a feed of a count that begins with such a number goes on as one that has read the documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import reactdb
+from reactdb import desc, maxval, minval, row
+from reactdb.expression import as_predicate, call_node, expr
+from reactdb.expression.build import Expression
+from reactdb.expression.exact_ranges import find_exact_ranges
+from reactdb.feeds.views.select import SelectView
+from reactdb.store.catalogue import HIDDEN_VALUE_BYTES
+from reactdb.values.collation import index_key_bytes, key_bytes
+from tests.laws.test_expression_laws import conditions as any_conditions
+from tests.laws.test_expression_laws import documents, passes, values
+from tests.laws.test_index_laws import BOUNDS, NAN, ODD, answer, keyed
+from tests.support.replica import exactly
+from tests.support.scaling import examples
+
+LONG = "x" * HIDDEN_VALUE_BYTES
+INDEXES: dict[str, tuple[Any, bool]] = {
+    "a": (row["a"], False),
+    "b": (row["b"], False),
+    "ab": (expr([row["a"], row["b"]]), False),
+    "inner": (row["a"]["b"], False),
+    "elements": (row["a"], True),
+    "or_zero": (row["b"].default(0), False),
+}
+# Values that are the same key, or nearly, and long ones, of which a hidden entry keeps a part.
+NEAR = [
+    *[0, -0.0, False, 1, 1.0, Decimal(1), 2**53, 2**53 + 1, 2.0**53, NAN, None, "", "a", "a\0"],
+    *[LONG, LONG + "y", {"x": LONG}, {"x": LONG + "y"}, [None, LONG], [], [1], [1, 2], {}, {"x": 1}, ODD[-1]],
+]
+known_values = st.one_of(st.sampled_from(NEAR), values)
+bodies = st.one_of(
+    st.fixed_dictionaries({}, optional={"a": known_values, "b": known_values}),
+    documents,
+)
+
+
+@st.composite
+def exact_conditions(draw: st.DrawFn, depth: int = 2) -> Any:
+    """Conditions as a range of an index may answer them."""
+    kinds = ["compare"] * 3 + ["is_in", "prefix", "dict", "has"] + (["and", "or", "not"] if depth else [])
+    kind = draw(st.sampled_from(kinds))
+    field = draw(
+        st.sampled_from([row["a"], row["a"], row["b"], row["id"], row["b"].default(0), row["a"]["b"]])
+    )
+    if kind == "compare":
+        operation = draw(st.sampled_from(["eq", "ne", "lt", "le", "gt", "ge"]))
+        pair = draw(st.permutations([field.node, expr(draw(known_values)).node]))
+        return Expression(call_node(operation, tuple(pair)))
+    if kind == "is_in":
+        return field.is_in(draw(st.lists(known_values, max_size=4)))
+    if kind == "prefix":
+        return field.startswith(draw(st.sampled_from(["", "a", "a\0", LONG, "\ud7ff", "\U0010ffff"])))
+    if kind == "has":
+        return row.has_fields(*draw(st.lists(st.sampled_from(["a", "b", "id"]), min_size=1, max_size=2)))
+    if kind == "dict":
+        pattern = draw(st.dictionaries(st.sampled_from(["a", "b", "id"]), known_values, max_size=2))
+        return as_predicate(pattern).expression
+    if kind == "not":
+        return ~draw(exact_conditions(depth - 1))
+    parts = draw(st.lists(exact_conditions(depth - 1), min_size=1, max_size=3))
+    return Expression(call_node(kind, tuple(part.node for part in parts)))
+
+
+asked_conditions = st.one_of(exact_conditions(), exact_conditions(), any_conditions())
+
+
+@contextmanager
+def one_table() -> Iterator[tuple[reactdb.Database, Any]]:
+    with reactdb.connect(":memory:") as db:
+        table = db.table_create("games")
+        for name, (expression, multi) in INDEXES.items():
+            table.index_create(name, expression, multi=multi)
+        yield db, table
+
+
+def check(selection: Any) -> None:
+    """The number is the length of the result, or the error is the same."""
+    try:
+        expected = exactly(len(selection.run()))
+    except reactdb.errors.QueryError as error:
+        expected = type(error)
+    assert expected == answer(selection.count())
+
+
+def check_cuts(selection: Any) -> None:
+    """Also behind skip and limit."""
+    for cut in (selection, selection.limit(2), selection.skip(1).limit(2).skip(1)):
+        check(cut)
+
+
+@settings(max_examples=examples(60))
+@given(
+    st.lists(bodies, max_size=6),
+    st.lists(bodies, max_size=3),
+    st.lists(asked_conditions, min_size=1, max_size=3),
+)
+@example([{"a": value} for value in ODD], [{"a": 1}, {"a": None}], [row["a"] > 10, row["a"] != 3])
+@example([{"a": 1, "b": value} for value in ODD], [], [(row["a"] == 1) & (row["b"] > 3)])
+@example([{"a": {"x": LONG + end}} for end in "abc"], [], [row["a"] > {"x": LONG + "b"}])
+def test_a_filter_counts_what_it_finds(
+    before: list[dict[str, Any]], after: list[dict[str, Any]], asked: list[Any]
+) -> None:
+    """Of the present, of a transaction with its own writes, of the past, and of the past in a transaction's time."""
+    with one_table() as (db, games):
+        games.insert(keyed(before))
+        then = db.seq
+
+        def check_all(tables: list[Any]) -> None:
+            for table in tables:
+                for condition in asked:
+                    check(table.filter(condition))
+                check(table.filter(asked[0]).filter(asked[-1]))
+                check(table.between(minval, 2).filter(asked[0]))
+                check(table.between(0, "b", index="a").filter(asked[0]))
+                check(table.order_by(index="a").filter(asked[0]))
+
+        with db.transaction():
+            for document in keyed(after):
+                games.get(document["id"]).replace(document)
+            games.get(len(after)).delete()
+            check_all([games])
+        check_all([games, db.at(then).table("games")])
+
+
+@settings(max_examples=examples(60))
+@given(
+    st.lists(bodies, max_size=8),
+    st.lists(bodies, max_size=3),
+    BOUNDS,
+    BOUNDS,
+    st.lists(values.filter(lambda value: index_key_bytes(value) is not None), max_size=3),
+)
+@example([{"a": value} for value in ODD], [{"a": None}], minval, maxval, [3, 3])
+@example([{"a": [1, 1, 2]}, {"a": 1}], [], 1, 2, [1, 1, 2])
+def test_a_range_counts_what_it_finds(
+    before: list[dict[str, Any]], after: list[dict[str, Any]], low: Any, high: Any, keys: list[Any]
+) -> None:
+    with one_table() as (db, games):
+        games.insert(keyed(before))
+        then = db.seq
+
+        def check_all(table: Any) -> None:
+            check_cuts(table)
+            for index in (None, *INDEXES):
+                for left, right in (("closed", "open"), ("open", "closed")):
+                    check_cuts(table.between(low, high, index=index, left_bound=left, right_bound=right))
+                check_cuts(table.get_all(*keys, index=index))
+                check_cuts(table.order_by(index=index or "id"))
+                check_cuts(table.between(low, high, index=index).order_by(index=desc(index or "id")))
+            check_cuts(table.get_all(0, 2, 2, 50))
+            check_cuts(table.order_by("b", index="a"))
+
+        with db.transaction():
+            for document in keyed(after):
+                games.get(document["id"]).replace(document)
+            games.get(len(after)).delete()
+            check_all(games)
+        check_all(games)
+        check_all(db.at(then).table("games"))
+
+
+@settings(max_examples=examples(600))
+@given(asked_conditions, asked_conditions, st.one_of(bodies, documents))
+def test_exact_ranges_have_the_documents_that_pass_and_no_others(
+    condition: Any, other: Any, document: dict[str, Any]
+) -> None:
+    document = {"id": 1, **document}
+    for index, multi in INDEXES.values():
+        if multi:
+            continue
+        for conditions in ([condition], [condition, other]):
+            ranges = find_exact_ranges([as_predicate(one) for one in conditions], index)
+            if ranges is None:
+                continue
+            try:
+                entry = key_bytes(index(document))
+            except reactdb.ReactDBError:
+                entry = None
+            is_inside = entry is not None and any(start <= entry < stop for start, stop in ranges)
+            assert is_inside == all(passes(one, document) for one in conditions)
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda t: t, "counts the keys"),
+        (lambda t: t.between(1, 3), "counts the keys"),
+        (lambda t: t.filter(row["id"] > 3), "counts the keys"),
+        (lambda t: t.get_all(1, 2), "counts the keys"),
+        (lambda t: t.between(1, 3, index="elements"), "counts the entries of index `elements`"),
+        (lambda t: t.get_all(1, 3, index="a"), "counts the entries of index `a`"),
+        (lambda t: t.order_by(index="a").limit(3), "counts the entries of index `a`"),
+        (lambda t: t.filter({"a": 3}), "counts the entries of index `a`"),
+        (lambda t: t.filter(a=3, b=4), "counts the entries of index `ab`"),
+        (lambda t: t.filter((row["a"] == 3) & (row["b"] > 4)), "counts the entries of index `ab`"),
+        (lambda t: t.filter(row["a"] > 3, row["a"] <= 5), "counts the entries of index `a`"),
+        (lambda t: t.filter((row["a"] < 3) | (row["a"] == 5)), "counts the entries of index `a`"),
+        (lambda t: t.filter(~(row["a"] < 3)), "counts the entries of index `a`"),
+        (lambda t: t.filter(row["a"] != 3), "counts the entries of index `a`"),
+        (lambda t: t.filter(row["a"].is_in([3, 5])), "counts the entries of index `a`"),
+        (lambda t: t.filter(row["a"].startswith("x")), "counts the entries of index `a`"),
+        (lambda t: t.has_fields("a"), "counts the entries of index `a`"),
+        (lambda t: t.between(1, 9, index="a").filter(row["a"] != 3), "counts the entries of index `a`"),
+    ],
+)
+def test_a_count_says_how_it_is_found(ask: Any, words: str) -> None:
+    """So no document is read: the test fails if there is no short way any more."""
+    with one_table() as (_, games):
+        games.insert(keyed([{"a": value, "b": 4} for value in ODD]))
+        counted = ask(games).count()
+
+        assert words in counted.explain()["access"]
+        assert "reads no document" in counted.explain()["access"]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda t: t.filter(row["a"] + 1 > 3),
+        lambda t: t.filter(lambda document: True),
+        lambda t: t.filter(row["a"] > 3, default=True),
+        lambda t: t.filter(row["a"] > LONG + "y"),
+        lambda t: t.filter({"a": {"x": 1}}),
+        lambda t: t.filter(a=3, c=4),
+        lambda t: t.filter((row["a"] > 3) | (row["b"] > 3)),
+        lambda t: t.filter((row["a"] > 3) & (row["b"] > 3)),
+        lambda t: t.filter(~row.has_fields("a")),
+        lambda t: t.order_by("b", index="a"),
+        lambda t: t.pluck("a"),
+    ],
+)
+def test_other_counts_read_the_documents(ask: Any) -> None:
+    with one_table() as (_, games):
+        games.insert(keyed([{"a": value, "b": 4} for value in ODD]))
+
+        assert "reads no document" not in ask(games).count().explain()["access"]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Feeds
+
+
+def test_a_feed_of_a_count_says_how_it_begins() -> None:
+    with one_table() as (_, games):
+        asked = [games, games.between(1, 3), games.get_all(1, index="a"), games.filter(row["a"] > 3)]
+        said = [one.count().changes().explain()["access"] for one in asked]
+
+        assert ["keys", "keys", "entries of index `a`", "entries of index `a`"] == [
+            text.split("counts the ")[1].split(", reads")[0] for text in said
+        ]
+        assert "counts" not in games.filter(row["c"] > 3).count().changes().explain()["access"]
+
+
+@settings(max_examples=examples(150))
+@given(
+    st.lists(bodies, max_size=6),
+    st.lists(st.tuples(st.integers(0, 7), st.none() | bodies), max_size=6),
+    asked_conditions,
+    BOUNDS,
+    BOUNDS,
+)
+@example([{"a": [1, 1]}, {"a": 1}], [(0, None), (1, {"a": [1]})], row["a"] != 3, 1, 2)
+def test_a_count_feed_goes_on_as_one_that_has_read_the_documents(
+    before: list[dict[str, Any]],
+    writes: list[tuple[int, Any]],
+    condition: Any,
+    low: Any,
+    high: Any,
+) -> None:
+    """In the present, and from a seq of the past."""
+
+    def hear() -> list[list[Any]]:
+        with one_table() as (db, games):
+            games.insert(keyed(before))
+            then = db.seq
+            asked = [
+                games,
+                games.filter(condition),
+                games.filter(condition).union(games.get_all(0, 0)),
+                games.between(low, high),
+                games.get_all(1, 1, index="a"),
+                *(games.between(low, high, index=index) for index in INDEXES),
+            ]
+            heard = [listen(one.count(), include_initial=True) for one in asked]
+            for key, body in writes:
+                if body is None:
+                    games.get(key).delete()
+                else:
+                    games.insert({**body, "id": key}, conflict="replace")
+            for one, events in zip(asked, heard, strict=True):
+                if not isinstance(events[-1], type):
+                    assert one.count().run() == events[-1]
+            return heard + [listen(one.count(), since=then) for one in asked]
+
+    short = hear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SelectView, "find_count", lambda view, tables: None)
+        assert hear() == short
+
+
+def listen(counted: Any, **options: Any) -> list[Any]:
+    """The numbers that a feed delivers, and the class of its error."""
+    heard: list[Any] = []
+    counted.changes(**options).subscribe(
+        lambda event: heard.append(event["new_val"]), lambda error: heard.append(type(error))
+    )
+    return heard
