@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pymongo.client_session import SessionOptions  # type: ignore[attr-defined]
-
 from reactdb.dialects.mongodb.commands import Deployment
+from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.change_stream import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.database import EmbeddedDatabase
@@ -154,7 +153,7 @@ class EmbeddedClient(OptionHolder):
         Raises:
             ConfigurationError, TypeError: The options are not valid in PyMongo.
         """
-        options = SessionOptions(causal_consistency, default_transaction_options, snapshot)
+        options = driver.SessionOptions(causal_consistency, default_transaction_options, snapshot)
         return EmbeddedSession(self, options)
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:

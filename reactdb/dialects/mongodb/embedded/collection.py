@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.son import SON
-from pymongo.common import validate_list, validate_list_or_none
-from pymongo.errors import BulkWriteError, ConfigurationError, InvalidOperation, OperationFailure
-from pymongo.operations import IndexModel, SearchIndexModel
-from pymongo.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
 
+from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.aggregate import run_pipeline
 from reactdb.dialects.mongodb.embedded.argument_checks import (
     check_bypass,
     check_flag,
+    check_list,
     check_mapping,
     check_options,
     check_ordered,
@@ -42,6 +40,12 @@ from reactdb.dialects.mongodb.embedded.errors import call, raise_first
 from reactdb.dialects.mongodb.embedded.names import check_collection_spelling
 from reactdb.dialects.mongodb.embedded.observable import changes
 from reactdb.dialects.mongodb.embedded.options import OptionHolder
+from reactdb.dialects.mongodb.embedded.results import (
+    DeleteResult,
+    InsertManyResult,
+    InsertOneResult,
+    UpdateResult,
+)
 from reactdb.dialects.mongodb.embedded.statements import (
     Session,
     outside_transaction,
@@ -56,6 +60,7 @@ from reactdb.dialects.mongodb.ttl_sweep import sweep
 from reactdb.dialects.mongodb.views import ViewingWork
 
 if TYPE_CHECKING:
+    from pymongo.results import BulkWriteResult
     from reactivex import Observable
 
 __all__ = ["EmbeddedCollection"]
@@ -217,7 +222,7 @@ class EmbeddedCollection(OptionHolder):
             shape=self._codec.given,
         )
         if "writeErrors" in answer:
-            raise BulkWriteError(merge_inserts(answer, given))
+            raise driver.BulkWriteError(merge_inserts(answer, given))
         return InsertManyResult(ids, True)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -370,15 +375,16 @@ class EmbeddedCollection(OptionHolder):
         if not isinstance(requests, list):
             raise TypeError(f"requests must be a list, not {type(requests)}")
         if not requests:
-            raise InvalidOperation("No operations to execute")
+            raise driver.InvalidOperation("No operations to execute")
         bulk = Bulk(requests, self._codec)
         check_ordered(bulk.command, ordered)
         session = self._session(session)
         work = self._of(session, bulk.command, bypass_document_validation)
         result = run_statement(session, bulk.execute, work, ordered=ordered, variables=self._variables(let))
         if result["writeErrors"]:
-            raise BulkWriteError(result)
-        return BulkWriteResult(result, True)
+            raise driver.BulkWriteError(result)
+        written: BulkWriteResult = driver.BulkWriteResult(result, True)
+        return written
 
     # -----------------------------------------------------------------------------------------------------------
     # findAndModify
@@ -517,7 +523,7 @@ class EmbeddedCollection(OptionHolder):
             ConfigurationError: It has a session, and this operation takes none.
         """
         if "session" in options:
-            raise ConfigurationError("estimated_document_count does not support sessions")
+            raise driver.ConfigurationError("estimated_document_count does not support sessions")
         if not options and comment is None:
             return call(self._work.count, {})
         count: int = self.database.command("count", self.name, comment=comment, **options)["n"]
@@ -538,7 +544,7 @@ class EmbeddedCollection(OptionHolder):
         check_options("distinct", options, _DISTINCT, self._codec, comment)
         query = None if filter is None else self._codec.given_value(filter)
         if not isinstance(query, dict | None):
-            raise OperationFailure(
+            raise driver.OperationFailure(
                 "BSON field 'distinct.query' is the wrong type, expected type 'object'", 14
             )
         command = {
@@ -596,7 +602,7 @@ class EmbeddedCollection(OptionHolder):
         self, models: list[Any], session: Session = None, comment: Any = None, **options: Any
     ) -> list[str]:
         """Likewise."""
-        indexes = [one.document if isinstance(one, SearchIndexModel) else one for one in models]
+        indexes = [one.document if isinstance(one, driver.SearchIndexModel) else one for one in models]
         reply = self.database.command(
             "createSearchIndexes", self.name, session=session, indexes=indexes, **options
         )
@@ -636,16 +642,16 @@ class EmbeddedCollection(OptionHolder):
             options: `name`, `unique`, `sparse`, `partialFilterExpression`, `expireAfterSeconds`, `hidden`.
         """
         sent = {name: options.pop(name) for name in ("maxTimeMS",) if name in options}
-        return self.create_indexes([IndexModel(keys, **options)], session, comment, **sent)[0]
+        return self.create_indexes([driver.IndexModel(keys, **options)], session, comment, **sent)[0]
 
     def create_indexes(
         self, indexes: Sequence[Any], session: Session = None, comment: Any = None, **options: Any
     ) -> list[str]:
         """Make the indexes of some `IndexModel`s. Returns: their names."""
-        validate_list("indexes", indexes)
+        check_list("indexes", indexes)
         check_options("createIndexes", options, _INDEXING, self._codec, comment)
         for one in indexes:
-            if not isinstance(one, IndexModel):
+            if not isinstance(one, driver.IndexModel):
                 raise TypeError(f"{one!r} is not an instance of pymongo.operations.IndexModel")
         specs = [PLAIN.given(one.document) for one in indexes]
         session = self._session(session)
@@ -778,7 +784,10 @@ def _array_filters(codec: Codec, given: Any) -> list[Any] | None:
     Raises:
         TypeError: They are no list.
     """
-    filters: list[Any] | None = codec.given_value(validate_list_or_none("array_filters", given))
+    if given is None:
+        return None
+    check_list("array_filters", given)
+    filters: list[Any] = codec.given_value(given)
     return filters
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bson.dbref import DBRef
-from pymongo.errors import CollectionInvalid, InvalidOperation
 
+from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.aggregate import run_pipeline
 from reactdb.dialects.mongodb.embedded.argument_checks import check_mapping, collation_document
 from reactdb.dialects.mongodb.embedded.change_stream import EmbeddedChangeStream, watch
@@ -151,7 +151,7 @@ class EmbeddedDatabase(OptionHolder):
             with outside_transaction(session, self.client, "listCollections"):
                 is_there = call(self.client.spaces.find, MongoNamespace(self.name, name)) is not None
             if is_there:
-                raise CollectionInvalid(f"collection {name} already exists")
+                raise driver.CollectionInvalid(f"collection {name} already exists")
         self.command({"create": name, **fields}, codec_options=collection.codec_options, session=session)
         return collection
 
@@ -265,7 +265,7 @@ class EmbeddedDatabase(OptionHolder):
         common = {"codec_options": codec_options, "session": session_of(session, self.client)}
         answer = self.command(command, value, comment=comment, **common, **options)
         if not answer.get("cursor"):
-            raise InvalidOperation("Command does not return a cursor.")
+            raise driver.InvalidOperation("Command does not return a cursor.")
         more = {} if max_await_time_ms is None else {"maxTimeMS": max_await_time_ms}
         return EmbeddedCommandCursor(
             self._read_batches(answer["cursor"], {**common, **more}), _itself, session

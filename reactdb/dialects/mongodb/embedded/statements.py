@@ -16,10 +16,9 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any, ParamSpec, TypeVar
 
-from pymongo.errors import InvalidOperation, OperationFailure
-
 from reactdb.dialects.mongodb.commands.concerns import check_supported_level
 from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, check_transaction
+from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.errors import call
 from reactdb.dialects.mongodb.embedded.session import BOUND, EmbeddedSession
 from reactdb.dialects.mongodb.namespaces import Namespaces
@@ -51,13 +50,13 @@ def session_of(session: Session, client: Any) -> Session:
     if session is None:
         session = BOUND.get()
         if session is not None and session.client != client:
-            raise InvalidOperation(
+            raise driver.InvalidOperation(
                 "Only the client that created the bound session can perform operations within its context block"
             )
     elif not isinstance(session, EmbeddedSession):
         raise ValueError(f"'session' argument must be a ClientSession or None, not {type(session)}")
     elif session.client != client:
-        raise InvalidOperation("Can only use session with the MongoClient that started it")
+        raise driver.InvalidOperation("Can only use session with the MongoClient that started it")
     return session
 
 
@@ -93,7 +92,7 @@ def run_statement(session: Session, function: Callable[P, T], *arguments: P.args
         return call(function, *arguments, **options)
     try:
         return call(function, *arguments, **options)
-    except OperationFailure:
+    except driver.OperationFailure:
         _end(session)
         raise
     finally:
@@ -139,7 +138,7 @@ def outside_transaction(session: Session, client: Any, command: str) -> Iterator
     session = session_of(session, client)
     if transaction_of(session) is not None:
         message = f"Cannot run '{command}' in a multi-document transaction."
-        raise OperationFailure(message, 263, {"ok": 0.0, "errmsg": message, "code": 263})
+        raise driver.OperationFailure(message, 263, {"ok": 0.0, "errmsg": message, "code": 263})
     spaces_of(session, client, command)
     try:
         yield
