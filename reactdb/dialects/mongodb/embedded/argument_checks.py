@@ -11,7 +11,7 @@ from typing import Any
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
-from reactdb.dialects.mongodb.commands.fields import boolean_of, check_ms, flag_of
+from reactdb.dialects.mongodb.command_fields import boolean_of, check_ms, flag_of
 from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.errors import call

@@ -14,7 +14,6 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.son import SON
 
 from reactdb.dialects.mongodb.embedded import driver
-from reactdb.dialects.mongodb.embedded.aggregate import run_pipeline
 from reactdb.dialects.mongodb.embedded.argument_checks import (
     check_bypass,
     check_flag,
@@ -28,7 +27,6 @@ from reactdb.dialects.mongodb.embedded.argument_checks import (
     ensure_id,
 )
 from reactdb.dialects.mongodb.embedded.bulk import Bulk, merge_inserts
-from reactdb.dialects.mongodb.embedded.change_stream import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor
 from reactdb.dialects.mongodb.embedded.documents import (
@@ -38,7 +36,6 @@ from reactdb.dialects.mongodb.embedded.documents import (
 )
 from reactdb.dialects.mongodb.embedded.errors import call, raise_first
 from reactdb.dialects.mongodb.embedded.names import check_collection_spelling
-from reactdb.dialects.mongodb.embedded.observable import changes
 from reactdb.dialects.mongodb.embedded.options import OptionHolder
 from reactdb.dialects.mongodb.embedded.results import (
     DeleteResult,
@@ -62,6 +59,8 @@ from reactdb.dialects.mongodb.views import ViewingWork
 if TYPE_CHECKING:
     from pymongo.results import BulkWriteResult
     from reactivex import Observable
+
+    from reactdb.dialects.mongodb.embedded.change_stream import EmbeddedChangeStream
 
 __all__ = ["EmbeddedCollection"]
 
@@ -576,6 +575,9 @@ class EmbeddedCollection(OptionHolder):
     def _run_aggregate(
         self, pipeline: Any, session: Session, options: Mapping[str, Any], comment: Any
     ) -> Iterator[Document]:
+        # Imported here because a program that writes needs no pipelines.
+        from reactdb.dialects.mongodb.embedded.aggregate import run_pipeline
+
         client = self.database.client
         if options.get("let") is not None:
             check_mapping("let", options["let"])
@@ -583,10 +585,15 @@ class EmbeddedCollection(OptionHolder):
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of this collection: see the page about change streams."""
+        # Imported here because most programs watch nothing.
+        from reactdb.dialects.mongodb.embedded.change_stream import watch
+
         return watch(self.database.client, self._codec, self._namespace, pipeline, *arguments, **options)
 
     def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
         """The events of `watch` as an observable."""
+        from reactdb.dialects.mongodb.embedded.observable import changes
+
         return changes(self.database.client.streams, self._codec, self._namespace, pipeline, **options)
 
     # -----------------------------------------------------------------------------------------------------------

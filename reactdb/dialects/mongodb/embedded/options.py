@@ -46,8 +46,10 @@ class OptionHolder:
             )
         given = read_preference, write_concern, read_concern
         # None: PyMongo's default, which is imported when it is read.
-        inherited: tuple[Any, ...] = (None, None, None) if above is None else above._concerns
-        self._concerns = tuple(own or other for own, other in zip(given, inherited, strict=True))
+        inherited = (None, None, None) if above is None else above._concerns
+        self._concerns: tuple[Any, ...] = tuple(
+            own or other for own, other in zip(given, inherited, strict=True)
+        )
         self._codec: Codec
         if codec_options:
             self._codec = Codec(codec_options)

@@ -21,8 +21,6 @@ from bson.binary import UUID_SUBTYPE, Binary
 from bson.timestamp import Timestamp
 
 from reactdb.clock import monotonic
-from reactdb.dialects.mongodb.commands.concerns import check_level_of_transaction
-from reactdb.dialects.mongodb.commands.dispatch import UNSIGNED
 from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.errors import call
 from reactdb.dialects.mongodb.namespaces import Namespaces
@@ -183,6 +181,9 @@ class EmbeddedSession:
 
     def advance(self) -> None:
         """Take the newest moment of the log, after an operation."""
+        # Imported here because few programs have sessions, and the commands bring the rest of the dialect.
+        from reactdb.dialects.mongodb.commands.dispatch import UNSIGNED
+
         self.operation_time = moment = self.client.deployment.operation_time()
         self.cluster_time = {"clusterTime": moment, "signature": UNSIGNED}
 
@@ -246,6 +247,8 @@ class EmbeddedSession:
         if transaction is None:
             self._ended = None
         elif self._level is not None and transaction.state == "open":
+            from reactdb.dialects.mongodb.commands.concerns import check_level_of_transaction
+
             try:
                 call(check_level_of_transaction, self._level)
             except driver.OperationFailure:

@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any, ParamSpec, TypeVar
 
-from reactdb.dialects.mongodb.commands.concerns import check_supported_level
-from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, check_transaction
+from reactdb.dialects.mongodb.command_fields import FIRST_BATCH
 from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.errors import call
 from reactdb.dialects.mongodb.embedded.session import BOUND, EmbeddedSession
@@ -78,6 +77,9 @@ def spaces_of(session: Session, client: Any, command: str) -> Namespaces:
     if session is None or not session.options.snapshot:
         spaces: Namespaces = client.spaces
         return spaces
+    # Imported here because few programs read in sessions, and the commands bring the rest of the dialect.
+    from reactdb.dialects.mongodb.commands.concerns import check_supported_level
+
     call(check_supported_level, command, {"level": "snapshot"})
     return session.snapshot()
 
@@ -109,6 +111,8 @@ def results(session: Session, documents: Iterator[T], most: int | None = None) -
 
 
 def _check_transaction_goes_on(session: EmbeddedSession, documents: Iterator[T], most: int) -> Iterator[T]:
+    from reactdb.dialects.mongodb.commands.cursors import check_transaction
+
     transaction = session.transaction
     for place in count():
         if place >= most:
