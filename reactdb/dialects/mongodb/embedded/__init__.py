@@ -9,7 +9,8 @@
     collection               reading and writing a collection
     driver, results          PyMongo's classes, imported when they are used; the results of writes
     options, codecs          PyMongo's options of these three; encoding and decoding of documents by them
-    documents, names         arguments as documents, and documents in PyMongo's form; names
+    documents, names, index_specification
+                             arguments as documents, and documents in PyMongo's form; names; specifications of indexes
     find, aggregate          the arguments of `find` as a command; pipelines
     ahead                    reading ahead of the caller
     cursor, tailable         results, one after the other; cursors that wait for inserts

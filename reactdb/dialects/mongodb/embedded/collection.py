@@ -35,6 +35,7 @@ from reactdb.dialects.mongodb.embedded.documents import (
     order_document,
 )
 from reactdb.dialects.mongodb.embedded.errors import call, raise_first
+from reactdb.dialects.mongodb.embedded.index_specification import index_name, index_specification
 from reactdb.dialects.mongodb.embedded.names import check_collection_spelling
 from reactdb.dialects.mongodb.embedded.options import OptionHolder
 from reactdb.dialects.mongodb.embedded.results import (
@@ -649,18 +650,23 @@ class EmbeddedCollection(OptionHolder):
             options: `name`, `unique`, `sparse`, `partialFilterExpression`, `expireAfterSeconds`, `hidden`.
         """
         sent = {name: options.pop(name) for name in ("maxTimeMS",) if name in options}
-        return self.create_indexes([driver.IndexModel(keys, **options)], session, comment, **sent)[0]
+        return self._create_indexes([index_specification(keys, options)], session, comment, sent)[0]
 
     def create_indexes(
         self, indexes: Sequence[Any], session: Session = None, comment: Any = None, **options: Any
     ) -> list[str]:
         """Make the indexes of some `IndexModel`s. Returns: their names."""
         check_list("indexes", indexes)
-        check_options("createIndexes", options, _INDEXING, self._codec, comment)
         for one in indexes:
             if not isinstance(one, driver.IndexModel):
                 raise TypeError(f"{one!r} is not an instance of pymongo.operations.IndexModel")
-        specs = [PLAIN.given(one.document) for one in indexes]
+        return self._create_indexes([one.document for one in indexes], session, comment, options)
+
+    def _create_indexes(
+        self, given: list[Document], session: Session, comment: Any, options: Mapping[str, Any]
+    ) -> list[str]:
+        check_options("createIndexes", options, _INDEXING, self._codec, comment)
+        specs = list(map(PLAIN.given, given))
         session = self._session(session)
         run_statement(session, self._of(session, "createIndexes").create_indexes, specs)
         return [str(spec["name"]) for spec in specs]
@@ -669,7 +675,7 @@ class EmbeddedCollection(OptionHolder):
         self, index_or_name: Any, session: Session = None, comment: Any = None, **options: Any
     ) -> None:
         """Drop an index by its name or its keys. Where there is no collection, nothing is done."""
-        name = _index_name(index_or_name)
+        name = index_name(index_or_name)
         check_options("dropIndexes", options, _DROPPING, self._codec, comment)
         with outside_transaction(session, self.database.client, "dropIndexes"):
             if self.database.client.spaces.table(self._namespace) is not None:
@@ -745,18 +751,6 @@ _INDEXING: Final = frozenset({"commitQuorum", "maxTimeMS"})
 _DROPPING: Final = frozenset({"maxTimeMS"})
 _RENAMING: Final = frozenset({"dropTarget", "maxTimeMS"})
 """Options of the command beside the named arguments of PyMongo's method."""
-
-
-def _index_name(given: Any) -> str:
-    """The name of an index, from its name or a list of its keys.
-
-    Raises:
-        TypeError, IndexError: As PyMongo's.
-    """
-    name = "_".join("{}_{}".format(*one) for one in given) if isinstance(given, list) else given
-    if not isinstance(name, str):
-        raise TypeError("index_or_name must be an instance of str or list")
-    return name
 
 
 def update_statement(
