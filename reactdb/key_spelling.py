@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from reactdb import json
 from reactdb.errors import InvalidKey, ReactDBError
 from reactdb.values.collation import key_bytes, key_value, primary_key_bytes
 
@@ -59,6 +58,9 @@ class KeySpelling:
 
     def _spelled(self, text: str, otherwise: Any) -> Any:
         """The key that has this spelling."""
+        # Imported here because few programs have such keys, and JSON brings the types of documents.
+        from reactdb import json
+
         try:
             key = json.loads(text[1:])
             # A longer text of the same key would be shown as the spelling, and so come back as another text.
@@ -77,6 +79,8 @@ class KeySpelling:
 
 
 def _spelling(key: Any) -> str:
+    from reactdb import json
+
     # Of equal keys, the bytes decide.
     return SIGN + json.dumps(key_value(key_bytes(key)))
 

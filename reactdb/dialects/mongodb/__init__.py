@@ -31,6 +31,7 @@ In reading order:
     validation_error, rules, capped_collections, tailable
                              validators and their reasons, capped collections: the write hook of tables with such rules
     natural                  the order of insertion
+    command_fields           checks of the fields of commands
     targets, transactions, retries, find, index_walk, write_statements, bulk_write, ttl_sweep, variables, collection,
     view_graph, pipeline_result, views
                              the work of the commands, without the wire

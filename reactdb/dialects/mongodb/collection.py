@@ -23,7 +23,7 @@ from reactdb.dialects.mongodb.clock import refuse_cluster_time
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import body_of, document_of, plain_body_of
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.find import FilterSelection, Scan, cut, select
+from reactdb.dialects.mongodb.find import FilterSelection, Scan, cut, projection_of, select
 from reactdb.dialects.mongodb.hint import HintedIndex, IndexWalk, check_bounds, goes_backwards, hinted
 from reactdb.dialects.mongodb.index_walk import MOST_WALKED, walk_of
 from reactdb.dialects.mongodb.indexes import create, drop, indexes_of, list_of_table, modify
@@ -32,7 +32,6 @@ from reactdb.dialects.mongodb.namespaces import RULES, VIEW_KEY, Namespaces
 from reactdb.dialects.mongodb.natural import keep_places, needs_places, places_of
 from reactdb.dialects.mongodb.numeric import INT64_MAX, INT64_MIN, is_number, truncate, whole
 from reactdb.dialects.mongodb.paths import ends, split
-from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.sort import Order
 from reactdb.dialects.mongodb.transactions import BufferedWrites, Transaction
@@ -483,7 +482,7 @@ class CollectionWork:
         natural = goes_backwards(order, command.get("hint"))
         sort = Order(order, text_key(collation)) if order and natural is None else None
         fields = command.get("projection")
-        shape = Projection(fields, variables=variables, collation=text_key(collation)) if fields else None
+        shape = projection_of(fields, variables, text_key(collation)) if fields else None
         walk = self._walk(command)
         first = None
         if limit and natural is None and walk is None and skip + limit <= MOST_WALKED:

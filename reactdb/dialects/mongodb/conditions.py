@@ -33,7 +33,6 @@ from reactdb.dialects.mongodb.bson_order import (
 )
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import NUMBERS, decimal_of, whole
-from reactdb.dialects.mongodb.patterns import UnreadablePattern, compile_pattern, option_letters
 
 __all__ = [
     "Test",
@@ -170,6 +169,9 @@ def matches_pattern(pattern: Any, options: str | None = None) -> Test:
     Raises:
         MongoError: 2, it is no pattern; 51091, it has a syntax error; 51108, an option is unknown.
     """
+    # Imported here because most queries have no regular expression.
+    from reactdb.dialects.mongodb.patterns import UnreadablePattern, compile_pattern, option_letters
+
     letters = options or ""
     if isinstance(pattern, Regex):
         letters = option_letters(pattern.flags) or letters

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from reactdb.errors import UsageError
 
-__all__ = ["CODE_NAMES", "MongoError", "code_name"]
+__all__ = ["CODE_NAMES", "MongoError", "TokenMissing", "code_name"]
 
 CODE_NAMES: Final = {
     1: "InternalError",
@@ -190,3 +190,7 @@ class MongoError(UsageError):
         if self.labels:
             answer["errorLabels"] = list(self.labels)
         return answer
+
+
+class TokenMissing(MongoError):
+    """A stage has removed the token of a change stream's event."""

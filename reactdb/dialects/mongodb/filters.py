@@ -24,11 +24,8 @@ from reactdb.dialects.mongodb import conditions
 from reactdb.dialects.mongodb.bson_order import MISSING, TextKey, number_of
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions import compile_expression, is_true
 from reactdb.dialects.mongodb.numeric import NUMBERS, as_float, whole
 from reactdb.dialects.mongodb.paths import ends, is_index, split
-from reactdb.dialects.mongodb.patterns import option_letters
-from reactdb.dialects.mongodb.schemas import compile_schema
 from reactdb.dialects.mongodb.values import is_document
 
 __all__ = ["Filter", "is_demanded", "is_operators"]
@@ -394,6 +391,8 @@ class _Compiler:
         return _over(conditions.bits(name, operand), expands=expands)
 
     def _regex(self, name: str, path: str, operand: Any, depth: int, expands: bool) -> Test:
+        from reactdb.dialects.mongodb.patterns import option_letters
+
         pattern = operand["$regex"]
         options = operand.get("$options", "")
         if type(options) is not str:
@@ -513,12 +512,17 @@ class _Compiler:
         return CompiledFilter(lambda document: random() < rate, [])
 
     def _expr(self, name: str, operand: Any, depth: int) -> CompiledFilter:
+        # Imported here because most queries have no expression.
+        from reactdb.dialects.mongodb.expressions import compile_expression, is_true
+
         evaluate = compile_expression(operand, self._variables, text=self._text)
         # The values are looked up in each call: a join changes the variables of its pipeline for each document.
         variables = cast("dict[str, Any]", self._variables)
         return CompiledFilter(lambda document: is_true(evaluate(document, variables)), [])
 
     def _json_schema(self, name: str, operand: Any, depth: int) -> CompiledFilter:
+        from reactdb.dialects.mongodb.schemas import compile_schema
+
         return CompiledFilter(compile_schema(operand), [])
 
     def _no_text(self, name: str, operand: Any, depth: int) -> CompiledFilter:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.budget import STEP_BYTES, spend, spend_per_element
 from reactdb.dialects.mongodb.capped_collections import all_places, order_table_of
@@ -30,7 +30,11 @@ from reactdb.store.catalogue import TableInfo
 from reactdb.store.snapshot import PastSnapshot, Snapshot, read_all_changes
 from reactdb.store.undo import Undo
 
-__all__ = ["FilterSelection", "Scan", "select"]
+if TYPE_CHECKING:
+    from reactdb.dialects.mongodb.bson_order import TextKey
+    from reactdb.dialects.mongodb.projection import Projection
+
+__all__ = ["FilterSelection", "Scan", "projection_of", "select"]
 
 Document = dict[str, Any]
 
@@ -38,6 +42,16 @@ FIRST_ROWS: Final = 128
 PAGE_ROWS: Final = 1_024
 ALL: Final = ((b"", b"\xff"),)
 """The range of all keys."""
+
+
+def projection_of(
+    fields: Mapping[str, Any], variables: Mapping[str, Any] | None, collation: TextKey | None
+) -> Projection:
+    """The Projection of these arguments."""
+    # Imported here because it brings the expressions, and a program that writes needs none.
+    from reactdb.dialects.mongodb.projection import Projection
+
+    return Projection(fields, variables=variables, collation=collation)
 
 
 class FilterSelection:

@@ -24,7 +24,6 @@ from reactdb.dialects.mongodb.bson_order import TextKey, equal, is_text, sort_ke
 from reactdb.dialects.mongodb.collation import check_collation, expand_collation, text_key
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions import Scope
 from reactdb.dialects.mongodb.field_names import format_name, parse_name
 from reactdb.dialects.mongodb.index_keys import (
     MARKS,
@@ -40,7 +39,6 @@ from reactdb.dialects.mongodb.index_keys import (
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import ID_INDEX, MODIFIABLE, keep_indexes, read_record
 from reactdb.dialects.mongodb.numeric import INT32_MAX, as_float, is_number, truncate
-from reactdb.dialects.mongodb.shapes import projection
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.dialects.mongodb.values import native_value, to_bson, value_to_bson
 from reactdb.errors import DuplicateIndexKey
@@ -497,6 +495,9 @@ def _check_fields(given: Mapping[str, Any], key: Mapping[str, Any]) -> None:
         raise MongoError(14, "The field 'wildcardProjection' must be an object")
     if not fields or "$**" not in key:
         raise MongoError(9, "The field 'wildcardProjection' is a projection of an index on '$**'")
+    from reactdb.dialects.mongodb.expressions import Scope
+    from reactdb.dialects.mongodb.shapes import projection
+
     projection(fields, Scope())
 
 

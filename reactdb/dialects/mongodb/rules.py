@@ -24,7 +24,6 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.namespaces import COLLECTIONS, RULES, record_of, row_key
 from reactdb.dialects.mongodb.tokens import INCREMENTS
-from reactdb.dialects.mongodb.validation_error import details
 from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.hooks import Derived, Draft, register_hook
@@ -92,6 +91,9 @@ class Rules:
             return
         if self._level == "moderate" and before is not None and not own.matches(document_of(table, before)):
             return
+        # Imported here because most documents are valid.
+        from reactdb.dialects.mongodb.validation_error import details
+
         why = {"failingDocumentId": document["_id"], "details": details(own.spec, document, variables)}
         if self._warns:
             logger.warning("a document of %s does not pass the validator: %s", table.name, why)

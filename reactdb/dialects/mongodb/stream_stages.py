@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import bson
 
 from reactdb.dialects.mongodb.collation import text_key
-from reactdb.dialects.mongodb.errors import MongoError
+from reactdb.dialects.mongodb.errors import MongoError, TokenMissing
 from reactdb.dialects.mongodb.stages import KNOWN_STAGES, Pipeline, Setting
 from reactdb.dialects.mongodb.stream_conditions import conjuncts, depends_on
 
@@ -53,10 +53,6 @@ SPLIT: Final = "$changeStreamSplitLargeEvent"
 CHANGE_STREAM: Final = "$changeStream"
 MISSING_TOKEN: Final = "Cannot provide resume functionality when the resume token is missing."
 """The drivers' message if a server has not noticed it."""
-
-
-class TokenMissing(MongoError):
-    """A stage has removed the token of an event."""
 
 
 class EarlyTest(NamedTuple):

@@ -28,10 +28,9 @@ from reactdb.dialects.mongodb.collection import count_of
 from reactdb.dialects.mongodb.entries import document_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
-from reactdb.dialects.mongodb.find import in_order
+from reactdb.dialects.mongodb.find import in_order, projection_of
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces
-from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.variables import values_of
 from reactdb.session import Session
 from reactdb.store.catalogue import TableInfo
@@ -103,7 +102,7 @@ class Tail:
         text = text_key(collation)
         self._filter = Filter(command.get("filter") or {}, variables=variables, collation=text)
         fields = command.get("projection")
-        self._shape = Projection(fields, variables=variables, collation=text) if fields else None
+        self._shape = projection_of(fields, variables, text) if fields else None
         self._skip = count_of("skip", command.get("skip")) or 0
         self._left = count_of("limit", command.get("limit")) or None
         # The last read position, or the position before the first document; None before the first batch.

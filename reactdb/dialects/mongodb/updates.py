@@ -28,7 +28,6 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.operators import OPERATORS, Context, Modifier, Moment
 from reactdb.dialects.mongodb.paths import is_place, split
-from reactdb.dialects.mongodb.stages import UPDATE_STAGES, Pipeline, Setting
 from reactdb.dialects.mongodb.values import is_document
 
 __all__ = ["Applied", "Update"]
@@ -178,6 +177,9 @@ class _Replacement:
 
 class _Pipeline:
     def __init__(self, spec: list[Any], variables: Mapping[str, Any], text: Any) -> None:
+        # Imported here because most updates are no pipelines.
+        from reactdb.dialects.mongodb.stages import UPDATE_STAGES, Pipeline, Setting
+
         setting = Setting(variables=dict(variables), text=text)
         self._pipeline = Pipeline(spec, setting, allowed=UPDATE_STAGES, refusal=72, within="an update")
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from reactdb.dialects.mongodb.clock import ClusterClock, mentions_cluster_time
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.expressions.compile import Scope, compile_value, variable_name
 
 __all__ = ["SYSTEM_VARIABLES", "values_of"]
 
@@ -36,8 +35,13 @@ def values_of(let: Mapping[str, Any] | None, clock: ClusterClock, *specs: Any) -
     known: dict[str, Any] = {"NOW": clock.now()}
     if wants_time:
         known["CLUSTER_TIME"] = clock.newest()
+    if not let:
+        return known
+    # Imported here because most commands have no variables.
+    from reactdb.dialects.mongodb.expressions.compile import Scope, compile_value
+
     values: dict[str, Any] = {}
-    for name, value in (let or {}).items():
+    for name, value in let.items():
         check_name(name)
         values[name] = compile_value(value, Scope(frozenset(values), has_document=False))(
             {}, {**known, **values}
@@ -54,4 +58,6 @@ def check_name(name: str) -> None:
         raise MongoError(9, "empty variable names are not allowed")
     if name in SYSTEM_VARIABLES:
         raise MongoError(4738901, f"the variable {name} is the system's own")
+    from reactdb.dialects.mongodb.expressions.compile import variable_name
+
     variable_name(name)

@@ -13,8 +13,6 @@ from typing import Any
 from reactdb.dialects.mongodb.collation import SIMPLE
 from reactdb.dialects.mongodb.collection import CollectionWork
 from reactdb.dialects.mongodb.find import FilterSelection
-from reactdb.dialects.mongodb.pipeline_result import aggregate
-from reactdb.dialects.mongodb.projection import check_stage_projection
 from reactdb.dialects.mongodb.variables import SYSTEM_VARIABLES
 
 __all__ = ["ViewingWork"]
@@ -31,6 +29,8 @@ class ViewingWork(CollectionWork):
         """
         fields = command.get("projection")
         if fields and self.spaces.view(self.namespace) is not None:
+            from reactdb.dialects.mongodb.projection import check_stage_projection
+
             check_stage_projection(fields)
         return super().find(command)
 
@@ -38,6 +38,9 @@ class ViewingWork(CollectionWork):
         """The matching documents of a view, in the view's order; None if the namespace is no view."""
         if self.spaces.view(self.namespace) is None:
             return None
+        # Imported here because most collections are no views.
+        from reactdb.dialects.mongodb.pipeline_result import aggregate
+
         return aggregate(
             self.spaces,
             self.namespace,

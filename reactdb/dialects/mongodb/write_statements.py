@@ -26,7 +26,7 @@ from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
 from reactdb.dialects.mongodb.collation import text_key
 from reactdb.dialects.mongodb.entries import body_of, document_of, meta_of
 from reactdb.dialects.mongodb.errors import MongoError
-from reactdb.dialects.mongodb.find import FilterSelection, select
+from reactdb.dialects.mongodb.find import FilterSelection, projection_of, select
 from reactdb.dialects.mongodb.hint import HintedIndex, IndexWalk
 from reactdb.dialects.mongodb.indexes import (
     check_native_unique,
@@ -37,7 +37,6 @@ from reactdb.dialects.mongodb.indexes import (
 )
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.natural import drop_place, keep_places, needs_places
-from reactdb.dialects.mongodb.projection import Projection
 from reactdb.dialects.mongodb.rules import write_options
 from reactdb.dialects.mongodb.sort import Order
 from reactdb.dialects.mongodb.targets import Target
@@ -180,7 +179,7 @@ class Modify:
         self.is_new = new
         self.sort = Order(sort, text_key(collation)) if sort else None
         text = text_key(collation)
-        self.projection = Projection(fields, variables=variables, collation=text) if fields else None
+        self.projection = projection_of(fields, variables, text) if fields else None
 
 
 class UpdateOutcome(NamedTuple):

@@ -1,7 +1,7 @@
 """MongoDB's commands: a document in, a document out.
 
     table                    the commands by name
-    requests, fields         one command; a later reply; the values of fields
+    requests                 one command; a later reply
     deployment               the shared state of a server's clients; one client
     cursors, fail_points     results read in batches; failures for tests
     profiler                 the record of commands in `system.profile`

@@ -21,13 +21,13 @@ from bson import Int64
 from bson.raw_bson import RawBSONDocument
 
 from reactdb.clock import monotonic
+from reactdb.dialects.mongodb.command_fields import FIRST_BATCH
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.stream_waiters import StreamWakers, TableWait
 from reactdb.dialects.mongodb.tailable import Tail
 from reactdb.dialects.mongodb.values import MAX_BSON_BYTES, encode
 
 __all__ = [
-    "FIRST_BATCH",
     "AwaitingCursor",
     "ChangeStreamCursor",
     "Cursors",
@@ -36,9 +36,6 @@ __all__ = [
     "TailableCursor",
     "check_transaction",
 ]
-
-FIRST_BATCH: Final = 101
-"""The default size of a first batch, in documents."""
 
 MOST_EVENTS: Final = 1_000
 """Events per batch of a change stream. They are read on the event loop, so all other clients wait for them."""

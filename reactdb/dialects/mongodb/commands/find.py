@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from reactdb.dialects.mongodb.bson_order import is_text, type_name
 from reactdb.dialects.mongodb.clock import refuse_cluster_time
+from reactdb.dialects.mongodb.command_fields import FIRST_BATCH
 from reactdb.dialects.mongodb.commands.change_streams import is_change_stream, open_stream
-from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, Results
+from reactdb.dialects.mongodb.commands.cursors import Results
 from reactdb.dialects.mongodb.commands.deployment import Deployment
 from reactdb.dialects.mongodb.commands.get_more import batch_size, first_batch
 from reactdb.dialects.mongodb.commands.plans import explain_command

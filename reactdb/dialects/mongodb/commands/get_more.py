@@ -14,8 +14,8 @@ from bson import Int64
 from reactdb.clock import monotonic
 from reactdb.dialects.mongodb.bson_order import INTEGERS, type_name
 from reactdb.dialects.mongodb.collection import count_of
+from reactdb.dialects.mongodb.command_fields import FIRST_BATCH
 from reactdb.dialects.mongodb.commands.cursors import (
-    FIRST_BATCH,
     AwaitingCursor,
     ChangeStreamCursor,
     OpenCursor,

@@ -15,8 +15,8 @@ from reactdb.budget import current
 from reactdb.clock import monotonic
 from reactdb.dialects.mongodb.bson_order import is_text, type_name
 from reactdb.dialects.mongodb.collection import count_of
+from reactdb.dialects.mongodb.command_fields import boolean_of, check_ms, flag_of
 from reactdb.dialects.mongodb.commands.deployment import Client, Deployment
-from reactdb.dialects.mongodb.commands.fields import boolean_of, check_ms, flag_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.names import MongoNamespace
 from reactdb.dialects.mongodb.namespaces import Namespaces

@@ -9,7 +9,8 @@ from typing import Any
 
 from bson.int64 import Int64
 
-from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, TailableCursor
+from reactdb.dialects.mongodb.command_fields import FIRST_BATCH
+from reactdb.dialects.mongodb.commands.cursors import TailableCursor
 from reactdb.dialects.mongodb.commands.requests import CommandRequest
 from reactdb.dialects.mongodb.commands.sessions import session_key
 from reactdb.dialects.mongodb.errors import MongoError

@@ -7,8 +7,10 @@
 
     client, database         the databases and collections
     collection               reading and writing a collection
+    driver, results          PyMongo's classes, imported when they are used; the results of writes
     options, codecs          PyMongo's options of these three; encoding and decoding of documents by them
-    documents, names         arguments as documents, and documents in PyMongo's form; names
+    documents, names, index_specification
+                             arguments as documents, and documents in PyMongo's form; names; specifications of indexes
     find, aggregate          the arguments of `find` as a command; pipelines
     ahead                    reading ahead of the caller
     cursor, tailable         results, one after the other; cursors that wait for inserts
@@ -18,7 +20,10 @@
     command                  `database.command(...)`, with the server's commands
     change_stream, resuming_stream  change streams; resuming after a fault
     observable               change streams as observables
-    errors                   PyMongo's errors
+    errors, removed_token    PyMongo's errors
+
+`import pymongo`, the commands, pipelines and change streams take most of the time of a first import. They are imported when they
+are first used, and a first write or read uses none of them.
 
 Rule of this package: the modules below it compute the results; here they get PyMongo's form.
 """

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pymongo.common import validate_list, validate_non_negative_integer_or_none
-from pymongo.errors import ConfigurationError, OperationFailure
-
 from reactdb.dialects.mongodb.commands.find import check_hint_value, read_stages
 from reactdb.dialects.mongodb.commands.get_more import size_of
+from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.ahead import read_ahead
-from reactdb.dialects.mongodb.embedded.argument_checks import check_bypass, check_options, collation_document
+from reactdb.dialects.mongodb.embedded.argument_checks import (
+    check_bypass,
+    check_list,
+    check_options,
+    collation_document,
+)
 from reactdb.dialects.mongodb.embedded.codecs import Codec
 from reactdb.dialects.mongodb.embedded.errors import call
 from reactdb.dialects.mongodb.embedded.statements import (
@@ -49,17 +52,21 @@ def run_pipeline(
         TypeError, ValueError, ConfigurationError: As PyMongo's.
         OperationFailure: As MongoDB's.
     """
-    validate_list("pipeline", pipeline)
+    check_list("pipeline", pipeline)
     if "explain" in options:
-        raise ConfigurationError("The explain option is not supported. Use Database.command instead.")
-    most = validate_non_negative_integer_or_none("batchSize", options.get("batchSize"))
+        raise driver.ConfigurationError("The explain option is not supported. Use Database.command instead.")
+    most = options.get("batchSize")
+    if most is not None:
+        driver.validate_non_negative_integer_or_none("batchSize", most)
     check_options("aggregate", options, _KNOWN, codec, comment)
     call(size_of, options.get("cursor", {}))
     hint = codec.given_value(options.get("hint", {}))
     call(check_hint_value, hint)
     variables = None if options.get("let") is None else codec.given_value(options["let"])
     if not isinstance(variables, dict | None):
-        raise OperationFailure("BSON field 'aggregate.let' is the wrong type, expected type 'object'", 14)
+        raise driver.OperationFailure(
+            "BSON field 'aggregate.let' is the wrong type, expected type 'object'", 14
+        )
     documents = run_statement(
         session,
         aggregate,

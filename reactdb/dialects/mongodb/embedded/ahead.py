@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
 
-from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH
+from reactdb.dialects.mongodb.command_fields import FIRST_BATCH
 
 __all__ = ["Peekable", "read_ahead"]
 

@@ -10,10 +10,9 @@ from typing import Any
 
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
-from pymongo.collation import validate_collation_or_none
-from pymongo.errors import OperationFailure
 
-from reactdb.dialects.mongodb.commands.fields import boolean_of, check_ms, flag_of
+from reactdb.dialects.mongodb.command_fields import boolean_of, check_ms, flag_of
+from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.errors import call
 
@@ -21,6 +20,7 @@ __all__ = [
     "check_bypass",
     "check_count",
     "check_flag",
+    "check_list",
     "check_mapping",
     "check_options",
     "check_ordered",
@@ -96,7 +96,7 @@ def check_options(
     for name in sent:
         if name not in known and name != "comment":
             message = f"BSON field '{command}.{name}' is an unknown field."
-            raise OperationFailure(message, 40415, {"ok": 0.0, "errmsg": message, "code": 40415})
+            raise driver.OperationFailure(message, 40415, {"ok": 0.0, "errmsg": message, "code": 40415})
     call(check_ms, sent.get("maxTimeMS"))
     if "allowDiskUse" in sent:
         call(boolean_of, command, "allowDiskUse", sent["allowDiskUse"])
@@ -143,6 +143,15 @@ def check_count(name: str, value: Any, *, least: int | None = None) -> None:
         raise ValueError(f"{name} must be >= {least}")
 
 
+def check_list(name: str, value: Any) -> None:
+    """
+    Raises:
+        TypeError: It is no list.
+    """
+    if not isinstance(value, list):
+        driver.validate_list(name, value)
+
+
 def check_mapping(name: str, value: Any) -> None:
     """
     Raises:
@@ -160,4 +169,4 @@ def collation_document(given: Any) -> Any:
     Raises:
         TypeError: It is neither a `Collation` nor a mapping.
     """
-    return None if given is None else validate_collation_or_none(given)
+    return None if given is None else driver.validate_collation_or_none(given)

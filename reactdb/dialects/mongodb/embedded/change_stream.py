@@ -16,11 +16,10 @@ from types import TracebackType
 from typing import Any
 
 from bson.timestamp import Timestamp
-from pymongo.collation import validate_collation_or_none
-from pymongo.common import validate_list, validate_non_negative_integer_or_none, validate_string_or_none
-from pymongo.errors import OperationFailure
 
 from reactdb.clock import monotonic
+from reactdb.dialects.mongodb.embedded import driver
+from reactdb.dialects.mongodb.embedded.argument_checks import check_list, collation_document
 from reactdb.dialects.mongodb.embedded.codecs import Codec
 from reactdb.dialects.mongodb.embedded.resuming_stream import ResumingStream
 from reactdb.dialects.mongodb.embedded.statements import session_of, transaction_of
@@ -200,21 +199,24 @@ def watch(
         TypeError, ValueError: As PyMongo's.
         OperationFailure: MongoDB refuses the arguments, with its code; or the starting point cannot be read.
     """
-    validate_non_negative_integer_or_none("batchSize", batch_size)
-    if type(batch_size) is not int and batch_size is not None:
-        raise OperationFailure("BSON field 'cursor.batchSize' is the wrong type", 14)
+    if batch_size is not None:
+        driver.validate_non_negative_integer_or_none("batchSize", batch_size)
+        if type(batch_size) is not int:
+            raise driver.OperationFailure("BSON field 'cursor.batchSize' is the wrong type", 14)
     if not isinstance(max_await_time_ms, int | None):
         raise TypeError(f"max_await_time_ms must be an integer or None, not {type(max_await_time_ms)}")
     session = session_of(session, client)
     transaction = transaction_of(session)
     if session is not None and session.options.snapshot:
-        raise OperationFailure(
+        raise driver.OperationFailure(
             "$changeStream cannot run with a readConcern level of snapshot: it is majority", 72
         )
     if transaction is not None:
         # A failed command ends its transaction: the earlier writes are not committed later.
         transaction.abort()
-        raise OperationFailure("Operation not permitted in transaction :: caused by :: $changeStream", 263)
+        raise driver.OperationFailure(
+            "Operation not permitted in transaction :: caused by :: $changeStream", 263
+        )
     stream = open_stream(
         client.streams,
         codec,
@@ -251,9 +253,11 @@ def open_stream(
     **given: Any,
 ) -> ResumingStream:
     """The stream for these options of `$changeStream`; options with None are left out. Errors as for `watch`."""
-    stages = validate_list("pipeline", [] if pipeline is None else pipeline)
-    validate_string_or_none("full_document", given.get("fullDocument"))
-    texts = validate_collation_or_none(collation)
+    stages = [] if pipeline is None else pipeline
+    check_list("pipeline", stages)
+    if given.get("fullDocument") is not None:
+        driver.validate_string_or_none("full_document", given["fullDocument"])
+    texts = collation_document(collation)
     options = codec.given({name: value for name, value in given.items() if value is not None})
     # As in PyMongo: only one of several starting points is sent.
     if not options.get("startAfter"):

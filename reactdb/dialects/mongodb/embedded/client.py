@@ -6,17 +6,14 @@ Rule of this file: it opens no connection, and does not close the database of it
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from pymongo.client_session import SessionOptions  # type: ignore[attr-defined]
-
-from reactdb.dialects.mongodb.commands import Deployment
-from reactdb.dialects.mongodb.embedded.change_stream import EmbeddedChangeStream, watch
+from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.database import EmbeddedDatabase
 from reactdb.dialects.mongodb.embedded.errors import call
 from reactdb.dialects.mongodb.embedded.names import check_database_spelling
-from reactdb.dialects.mongodb.embedded.observable import changes
 from reactdb.dialects.mongodb.embedded.options import OptionHolder, client_codec
 from reactdb.dialects.mongodb.embedded.session import EmbeddedSession
 from reactdb.dialects.mongodb.embedded.statements import outside_transaction
@@ -28,6 +25,10 @@ if TYPE_CHECKING:
     from reactivex import Observable
 
     from reactdb.database import Database
+    from reactdb.dialects.mongodb.commands import Deployment
+    from reactdb.dialects.mongodb.embedded.change_stream import EmbeddedChangeStream
+    from reactdb.dialects.mongodb.streams import ChangeStreams
+    from reactdb.dialects.mongodb.transactions import Transactions
 
 __all__ = ["EmbeddedClient"]
 
@@ -38,9 +39,9 @@ class EmbeddedClient(OptionHolder):
     Attributes:
         native: The reactdb database below it.
         spaces: Its databases and collections.
-        transactions: The open transactions.
-        streams: The factory of change streams.
-        deployment: The deployment for commands, which has all of these.
+        deployment: The deployment for commands. It is made when it is first used.
+        transactions: Its open transactions.
+        streams: Its factory of change streams.
         address, primary, nodes, secondaries, arbiters: None and empty: there are no servers.
         is_primary, is_mongos: Fixed values for programs that check them before a write.
     """
@@ -64,12 +65,29 @@ class EmbeddedClient(OptionHolder):
         """
         super().__init__(None, client_codec(options))
         self.native = native
-        self.deployment = Deployment(
-            native, spaces=Namespaces(session_of(native), call(Names, default)), is_profiled=False
-        )
-        self.spaces = self.deployment.spaces
-        self.transactions = self.deployment.sessions.transactions
-        self.streams = self.deployment.streams
+        self.spaces = Namespaces(session_of(native), call(Names, default))
+        self._deployment: Deployment | None = None
+        self._lock = Lock()
+
+    @property
+    def deployment(self) -> Deployment:
+        if self._deployment is None:
+            # Imported here because a program that writes and reads needs no commands, and these bring the rest of the dialect.
+            from reactdb.dialects.mongodb.commands import Deployment
+
+            with self._lock:
+                # A second one would not know the transactions of the first.
+                if self._deployment is None:
+                    self._deployment = Deployment(self.native, spaces=self.spaces, is_profiled=False)
+        return self._deployment
+
+    @property
+    def transactions(self) -> Transactions:
+        return self.deployment.sessions.transactions
+
+    @property
+    def streams(self) -> ChangeStreams:
+        return self.deployment.streams
 
     def __getattr__(self, name: str) -> EmbeddedDatabase:
         if name.startswith("_"):
@@ -154,15 +172,20 @@ class EmbeddedClient(OptionHolder):
         Raises:
             ConfigurationError, TypeError: The options are not valid in PyMongo.
         """
-        options = SessionOptions(causal_consistency, default_transaction_options, snapshot)
+        options = driver.SessionOptions(causal_consistency, default_transaction_options, snapshot)
         return EmbeddedSession(self, options)
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of all databases."""
+        # Imported here because most programs watch nothing.
+        from reactdb.dialects.mongodb.embedded.change_stream import watch
+
         return watch(self, self._codec, None, pipeline, *arguments, **options)
 
     def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
         """The events of `watch` as an observable."""
+        from reactdb.dialects.mongodb.embedded.observable import changes
+
         return changes(self.streams, self._codec, None, pipeline, **options)
 
     def close(self) -> None:

@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.son import SON
-from pymongo.common import validate_list, validate_list_or_none
-from pymongo.errors import BulkWriteError, ConfigurationError, InvalidOperation, OperationFailure
-from pymongo.operations import IndexModel, SearchIndexModel
-from pymongo.results import BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult
 
-from reactdb.dialects.mongodb.embedded.aggregate import run_pipeline
+from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.argument_checks import (
     check_bypass,
     check_flag,
+    check_list,
     check_mapping,
     check_options,
     check_ordered,
@@ -30,7 +27,6 @@ from reactdb.dialects.mongodb.embedded.argument_checks import (
     ensure_id,
 )
 from reactdb.dialects.mongodb.embedded.bulk import Bulk, merge_inserts
-from reactdb.dialects.mongodb.embedded.change_stream import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor, EmbeddedCursor
 from reactdb.dialects.mongodb.embedded.documents import (
@@ -39,9 +35,15 @@ from reactdb.dialects.mongodb.embedded.documents import (
     order_document,
 )
 from reactdb.dialects.mongodb.embedded.errors import call, raise_first
+from reactdb.dialects.mongodb.embedded.index_specification import index_name, index_specification
 from reactdb.dialects.mongodb.embedded.names import check_collection_spelling
-from reactdb.dialects.mongodb.embedded.observable import changes
 from reactdb.dialects.mongodb.embedded.options import OptionHolder
+from reactdb.dialects.mongodb.embedded.results import (
+    DeleteResult,
+    InsertManyResult,
+    InsertOneResult,
+    UpdateResult,
+)
 from reactdb.dialects.mongodb.embedded.statements import (
     Session,
     outside_transaction,
@@ -56,7 +58,10 @@ from reactdb.dialects.mongodb.ttl_sweep import sweep
 from reactdb.dialects.mongodb.views import ViewingWork
 
 if TYPE_CHECKING:
+    from pymongo.results import BulkWriteResult
     from reactivex import Observable
+
+    from reactdb.dialects.mongodb.embedded.change_stream import EmbeddedChangeStream
 
 __all__ = ["EmbeddedCollection"]
 
@@ -217,7 +222,7 @@ class EmbeddedCollection(OptionHolder):
             shape=self._codec.given,
         )
         if "writeErrors" in answer:
-            raise BulkWriteError(merge_inserts(answer, given))
+            raise driver.BulkWriteError(merge_inserts(answer, given))
         return InsertManyResult(ids, True)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -370,15 +375,16 @@ class EmbeddedCollection(OptionHolder):
         if not isinstance(requests, list):
             raise TypeError(f"requests must be a list, not {type(requests)}")
         if not requests:
-            raise InvalidOperation("No operations to execute")
+            raise driver.InvalidOperation("No operations to execute")
         bulk = Bulk(requests, self._codec)
         check_ordered(bulk.command, ordered)
         session = self._session(session)
         work = self._of(session, bulk.command, bypass_document_validation)
         result = run_statement(session, bulk.execute, work, ordered=ordered, variables=self._variables(let))
         if result["writeErrors"]:
-            raise BulkWriteError(result)
-        return BulkWriteResult(result, True)
+            raise driver.BulkWriteError(result)
+        written: BulkWriteResult = driver.BulkWriteResult(result, True)
+        return written
 
     # -----------------------------------------------------------------------------------------------------------
     # findAndModify
@@ -517,7 +523,7 @@ class EmbeddedCollection(OptionHolder):
             ConfigurationError: It has a session, and this operation takes none.
         """
         if "session" in options:
-            raise ConfigurationError("estimated_document_count does not support sessions")
+            raise driver.ConfigurationError("estimated_document_count does not support sessions")
         if not options and comment is None:
             return call(self._work.count, {})
         count: int = self.database.command("count", self.name, comment=comment, **options)["n"]
@@ -538,7 +544,7 @@ class EmbeddedCollection(OptionHolder):
         check_options("distinct", options, _DISTINCT, self._codec, comment)
         query = None if filter is None else self._codec.given_value(filter)
         if not isinstance(query, dict | None):
-            raise OperationFailure(
+            raise driver.OperationFailure(
                 "BSON field 'distinct.query' is the wrong type, expected type 'object'", 14
             )
         command = {
@@ -570,6 +576,9 @@ class EmbeddedCollection(OptionHolder):
     def _run_aggregate(
         self, pipeline: Any, session: Session, options: Mapping[str, Any], comment: Any
     ) -> Iterator[Document]:
+        # Imported here because a program that writes needs no pipelines.
+        from reactdb.dialects.mongodb.embedded.aggregate import run_pipeline
+
         client = self.database.client
         if options.get("let") is not None:
             check_mapping("let", options["let"])
@@ -577,10 +586,15 @@ class EmbeddedCollection(OptionHolder):
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of this collection: see the page about change streams."""
+        # Imported here because most programs watch nothing.
+        from reactdb.dialects.mongodb.embedded.change_stream import watch
+
         return watch(self.database.client, self._codec, self._namespace, pipeline, *arguments, **options)
 
     def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
         """The events of `watch` as an observable."""
+        from reactdb.dialects.mongodb.embedded.observable import changes
+
         return changes(self.database.client.streams, self._codec, self._namespace, pipeline, **options)
 
     # -----------------------------------------------------------------------------------------------------------
@@ -596,7 +610,7 @@ class EmbeddedCollection(OptionHolder):
         self, models: list[Any], session: Session = None, comment: Any = None, **options: Any
     ) -> list[str]:
         """Likewise."""
-        indexes = [one.document if isinstance(one, SearchIndexModel) else one for one in models]
+        indexes = [one.document if isinstance(one, driver.SearchIndexModel) else one for one in models]
         reply = self.database.command(
             "createSearchIndexes", self.name, session=session, indexes=indexes, **options
         )
@@ -636,18 +650,23 @@ class EmbeddedCollection(OptionHolder):
             options: `name`, `unique`, `sparse`, `partialFilterExpression`, `expireAfterSeconds`, `hidden`.
         """
         sent = {name: options.pop(name) for name in ("maxTimeMS",) if name in options}
-        return self.create_indexes([IndexModel(keys, **options)], session, comment, **sent)[0]
+        return self._create_indexes([index_specification(keys, options)], session, comment, sent)[0]
 
     def create_indexes(
         self, indexes: Sequence[Any], session: Session = None, comment: Any = None, **options: Any
     ) -> list[str]:
         """Make the indexes of some `IndexModel`s. Returns: their names."""
-        validate_list("indexes", indexes)
-        check_options("createIndexes", options, _INDEXING, self._codec, comment)
+        check_list("indexes", indexes)
         for one in indexes:
-            if not isinstance(one, IndexModel):
+            if not isinstance(one, driver.IndexModel):
                 raise TypeError(f"{one!r} is not an instance of pymongo.operations.IndexModel")
-        specs = [PLAIN.given(one.document) for one in indexes]
+        return self._create_indexes([one.document for one in indexes], session, comment, options)
+
+    def _create_indexes(
+        self, given: list[Document], session: Session, comment: Any, options: Mapping[str, Any]
+    ) -> list[str]:
+        check_options("createIndexes", options, _INDEXING, self._codec, comment)
+        specs = list(map(PLAIN.given, given))
         session = self._session(session)
         run_statement(session, self._of(session, "createIndexes").create_indexes, specs)
         return [str(spec["name"]) for spec in specs]
@@ -656,7 +675,7 @@ class EmbeddedCollection(OptionHolder):
         self, index_or_name: Any, session: Session = None, comment: Any = None, **options: Any
     ) -> None:
         """Drop an index by its name or its keys. Where there is no collection, nothing is done."""
-        name = _index_name(index_or_name)
+        name = index_name(index_or_name)
         check_options("dropIndexes", options, _DROPPING, self._codec, comment)
         with outside_transaction(session, self.database.client, "dropIndexes"):
             if self.database.client.spaces.table(self._namespace) is not None:
@@ -734,18 +753,6 @@ _RENAMING: Final = frozenset({"dropTarget", "maxTimeMS"})
 """Options of the command beside the named arguments of PyMongo's method."""
 
 
-def _index_name(given: Any) -> str:
-    """The name of an index, from its name or a list of its keys.
-
-    Raises:
-        TypeError, IndexError: As PyMongo's.
-    """
-    name = "_".join("{}_{}".format(*one) for one in given) if isinstance(given, list) else given
-    if not isinstance(name, str):
-        raise TypeError("index_or_name must be an instance of str or list")
-    return name
-
-
 def update_statement(
     codec: Codec,
     filter: Any,
@@ -778,7 +785,10 @@ def _array_filters(codec: Codec, given: Any) -> list[Any] | None:
     Raises:
         TypeError: They are no list.
     """
-    filters: list[Any] | None = codec.given_value(validate_list_or_none("array_filters", given))
+    if given is None:
+        return None
+    check_list("array_filters", given)
+    filters: list[Any] = codec.given_value(given)
     return filters
 
 

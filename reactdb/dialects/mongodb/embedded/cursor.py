@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from bson.code import Code
-from pymongo.collation import validate_collation_or_none
-from pymongo.errors import InvalidOperation
 
+from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.ahead import Peekable
-from reactdb.dialects.mongodb.embedded.argument_checks import check_count
+from reactdb.dialects.mongodb.embedded.argument_checks import check_count, collation_document
 from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.documents import hint_document, index_document
 from reactdb.dialects.mongodb.embedded.errors import call, convert_errors
@@ -205,7 +204,7 @@ class EmbeddedCursor(_Results):
     def _set(self, name: str, value: Any) -> EmbeddedCursor:
         """Set a field of the command, or leave it out for None."""
         if self._retrieved or self._documents is not None or self._is_closed:
-            raise InvalidOperation("cannot set options after executing query")
+            raise driver.InvalidOperation("cannot set options after executing query")
         if value is None:
             self._command.pop(name, None)
         else:
@@ -225,7 +224,7 @@ class EmbeddedCursor(_Results):
             raise TypeError(f"mask must be an int, not {type(mask)}")
         self._set("exhaust", None)
         if value and mask & EXHAUST and self._command.get("limit"):
-            raise InvalidOperation("Can't use limit and exhaust together.")
+            raise driver.InvalidOperation("Can't use limit and exhaust together.")
         for flag, name in ((TAILABLE, "tailable"), (AWAITS, "awaitData")):
             if mask & flag:
                 self._set(name, value)
@@ -266,7 +265,7 @@ class EmbeddedCursor(_Results):
 
     def collation(self, collation: Any) -> EmbeddedCursor:
         """Compare text by a collation."""
-        return self._set("collation", validate_collation_or_none(collation))
+        return self._set("collation", collation_document(collation))
 
     def where(self, code: str | Code) -> EmbeddedCursor:
         """Add a `$where` to the filter. The dialect refuses it."""

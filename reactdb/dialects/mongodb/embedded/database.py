@@ -9,18 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bson.dbref import DBRef
-from pymongo.errors import CollectionInvalid, InvalidOperation
 
-from reactdb.dialects.mongodb.embedded.aggregate import run_pipeline
+from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.argument_checks import check_mapping, collation_document
-from reactdb.dialects.mongodb.embedded.change_stream import EmbeddedChangeStream, watch
 from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.collection import EmbeddedCollection
-from reactdb.dialects.mongodb.embedded.command import command_document, run_command
 from reactdb.dialects.mongodb.embedded.cursor import EmbeddedCommandCursor
 from reactdb.dialects.mongodb.embedded.errors import call
 from reactdb.dialects.mongodb.embedded.names import check_database_spelling
-from reactdb.dialects.mongodb.embedded.observable import changes
 from reactdb.dialects.mongodb.embedded.options import OptionHolder
 from reactdb.dialects.mongodb.embedded.statements import (
     Session,
@@ -32,6 +28,8 @@ from reactdb.dialects.mongodb.names import MongoNamespace, check_database_name
 
 if TYPE_CHECKING:
     from reactivex import Observable
+
+    from reactdb.dialects.mongodb.embedded.change_stream import EmbeddedChangeStream
 
 __all__ = ["EmbeddedDatabase"]
 
@@ -151,7 +149,7 @@ class EmbeddedDatabase(OptionHolder):
             with outside_transaction(session, self.client, "listCollections"):
                 is_there = call(self.client.spaces.find, MongoNamespace(self.name, name)) is not None
             if is_there:
-                raise CollectionInvalid(f"collection {name} already exists")
+                raise driver.CollectionInvalid(f"collection {name} already exists")
         self.command({"create": name, **fields}, codec_options=collection.codec_options, session=session)
         return collection
 
@@ -223,6 +221,9 @@ class EmbeddedDatabase(OptionHolder):
         Raises:
             OperationFailure: The reply is an error; 59, there is no such command.
         """
+        # Imported here because the commands bring the rest of the dialect.
+        from reactdb.dialects.mongodb.embedded.command import command_document, run_command
+
         session = session_of(session, self.client)
         transaction = transaction_of(session)
         if comment is not None:
@@ -265,7 +266,7 @@ class EmbeddedDatabase(OptionHolder):
         common = {"codec_options": codec_options, "session": session_of(session, self.client)}
         answer = self.command(command, value, comment=comment, **common, **options)
         if not answer.get("cursor"):
-            raise InvalidOperation("Command does not return a cursor.")
+            raise driver.InvalidOperation("Command does not return a cursor.")
         more = {} if max_await_time_ms is None else {"maxTimeMS": max_await_time_ms}
         return EmbeddedCommandCursor(
             self._read_batches(answer["cursor"], {**common, **more}), _itself, session
@@ -311,6 +312,9 @@ class EmbeddedDatabase(OptionHolder):
         self, pipeline: Sequence[Mapping[str, Any]], session: Session = None, **options: Any
     ) -> EmbeddedCommandCursor:
         """The results of a pipeline with its own documents (`$documents`) as the first stage."""
+        # Imported here because a program that writes needs no pipelines.
+        from reactdb.dialects.mongodb.embedded.aggregate import run_pipeline
+
         session = session_of(session, self.client)
         comment = options.pop("comment", None)
         namespace = MongoNamespace(self.name)
@@ -319,10 +323,15 @@ class EmbeddedDatabase(OptionHolder):
 
     def watch(self, pipeline: Any = None, *arguments: Any, **options: Any) -> EmbeddedChangeStream:
         """A change stream of all collections."""
+        # Imported here because most programs watch nothing.
+        from reactdb.dialects.mongodb.embedded.change_stream import watch
+
         return watch(self.client, self._codec, MongoNamespace(self.name), pipeline, *arguments, **options)
 
     def changes(self, pipeline: Any = None, **options: Any) -> Observable[dict[str, Any]]:
         """The events of `watch` as an observable."""
+        from reactdb.dialects.mongodb.embedded.observable import changes
+
         return changes(self.client.streams, self._codec, MongoNamespace(self.name), pipeline, **options)
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "fields_document",
     "hint_document",
     "index_document",
+    "index_pairs",
     "order_document",
     "to_bson_document",
 ]
@@ -133,24 +134,33 @@ def order_document(given: Any) -> Document:
 
 
 def index_document(given: Any, direction: int | str | None = None) -> Document:
-    """The same; a single field may be given with its direction, or alone.
+    """As `order_document`; a single field may be given with its direction, or alone.
 
     Raises:
         TypeError, ValueError.
     """
+    return order_document(index_pairs(given, direction))
+
+
+def index_pairs(given: Any, direction: int | str | None = None) -> list[Any]:
+    """The fields and directions in a list, from any of these forms.
+
+    Raises:
+        TypeError: It has another form.
+    """
     if direction is not None:
         if not isinstance(given, str):
             raise TypeError(f"Expected a string and a direction, not {type(given)}")
-        return order_document([(given, direction)])
+        return [(given, direction)]
     if isinstance(given, str):
-        return {given: 1}
-    if isinstance(given, ItemsView):
-        return order_document(list(given))
-    if not isinstance(given, (list, tuple, Mapping)):
+        return [(given, 1)]
+    if isinstance(given, Mapping):
+        return list(given.items())
+    if not isinstance(given, (list, tuple, ItemsView)):
         raise TypeError(
             f"if no direction is specified, key_or_list must be an instance of list, not {type(given)}"
         )
-    return order_document(given)
+    return [(one, 1) if isinstance(one, str) else one for one in given]
 
 
 def hint_document(given: Any) -> Any:

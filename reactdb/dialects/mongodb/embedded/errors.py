@@ -6,46 +6,38 @@ Rule of this file: the code, the sentence, the labels and the details stay.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-from pymongo.errors import (
-    CursorNotFound,
-    DuplicateKeyError,
-    ExecutionTimeout,
-    InvalidOperation,
-    OperationFailure,
-    WriteError,
-)
+from reactdb.dialects.mongodb.embedded import driver
+from reactdb.dialects.mongodb.errors import TOO_DEEP, MongoError, TokenMissing, code_name
 
-from reactdb.dialects.mongodb.errors import TOO_DEEP, MongoError, code_name
-from reactdb.dialects.mongodb.stream_stages import TokenMissing
+if TYPE_CHECKING:
+    from pymongo.errors import OperationFailure
 
-__all__ = ["RemovedToken", "call", "convert_errors", "driver_error", "raise_first", "reply_error"]
+__all__ = ["call", "convert_errors", "driver_error", "raise_first", "reply_error"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-_KINDS: Final = {11000: DuplicateKeyError, 43: CursorNotFound, 50: ExecutionTimeout}
-"""The codes with their own error classes in PyMongo."""
-
-
-class RemovedToken(OperationFailure, InvalidOperation):
-    """A stage of a change stream has removed the token of an event: the error of a server (280), and PyMongo's error if a server
-    does not notice."""
+_KINDS: Final = {11000: "DuplicateKeyError", 43: "CursorNotFound", 50: "ExecutionTimeout"}
+"""The codes with their own error classes in PyMongo, and the names of these."""
 
 
 def driver_error(error: MongoError) -> OperationFailure:
     """PyMongo's error for a command's MongoError."""
     if isinstance(error, TokenMissing):
+        from reactdb.dialects.mongodb.embedded.removed_token import RemovedToken
+
         return RemovedToken(error.message, error.code, error.reply())
     return reply_error(error.reply())
 
 
 def reply_error(reply: Mapping[str, Any]) -> OperationFailure:
     """PyMongo's error for a command's reply with an error."""
-    kind = _KINDS.get(reply["code"], OperationFailure)
-    return kind(reply["errmsg"], reply["code"], reply)
+    kind = getattr(driver, _KINDS.get(reply["code"], "OperationFailure"))
+    error: OperationFailure = kind(reply["errmsg"], reply["code"], reply)
+    return error
 
 
 def call(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
@@ -82,5 +74,5 @@ def raise_first(answer: Mapping[str, Any]) -> None:
     if not errors:
         return
     error = errors[0]
-    kind = DuplicateKeyError if error["code"] == 11000 else WriteError
+    kind = driver.DuplicateKeyError if error["code"] == 11000 else driver.WriteError
     raise kind(error["errmsg"], error["code"], {**error, "codeName": code_name(error["code"])})

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pymongo.collation import validate_collation_or_none
-from pymongo.errors import InvalidOperation
-
+from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.argument_checks import (
     check_count,
     check_flag,
     check_mapping,
     check_options,
+    collation_document,
 )
 from reactdb.dialects.mongodb.embedded.codecs import Codec
 from reactdb.dialects.mongodb.embedded.documents import fields_document, hint_document, order_document
@@ -67,7 +66,7 @@ def find_command(
     if cursor_type not in (0, TAILABLE, TAILABLE | AWAITS, EXHAUST):
         raise ValueError("not a valid value for cursor_type")
     if cursor_type == EXHAUST and limit:
-        raise InvalidOperation("Can't use limit and exhaust together.")
+        raise driver.InvalidOperation("Can't use limit and exhaust together.")
     check_flag("allow_partial_results", allow_partial_results)
     check_flag("oplog_replay", oplog_replay)
     if allow_disk_use is not None:
@@ -92,7 +91,7 @@ def find_command(
     }
     command |= {name: value for name, value in options.items() if value}
     options = {
-        "collation": validate_collation_or_none(collation),
+        "collation": collation_document(collation),
         "maxTimeMS": max_time_ms,
         "returnKey": return_key,
         "showRecordId": show_record_id,
@@ -119,7 +118,7 @@ def check_find(command: Mapping[str, Any], codec: Codec) -> None:
         OperationFailure: 40415, 14, 9 and 2: an option is unknown, or its value is invalid.
     """
     if ("min" in command or "max" in command) and not command.get("hint"):
-        raise InvalidOperation(
+        raise driver.InvalidOperation(
             'Passing a "hint" is required when using the min/max query option to ensure the query utilizes the correct index'
         )
     options = {name: command[name] for name in _CHECKED & command.keys()}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pymongo.errors import InvalidName
+from reactdb.dialects.mongodb.embedded import driver
 
 __all__ = ["check_collection_spelling", "check_database_spelling"]
 
@@ -19,10 +19,10 @@ def check_database_spelling(name: Any) -> None:
     """
     _check_text(name)
     if not name:
-        raise InvalidName("database name cannot be the empty string")
+        raise driver.InvalidName("database name cannot be the empty string")
     for letter in ' .$/\\\0"':
         if letter in name:
-            raise InvalidName(f"database names cannot contain the character {letter!r}")
+            raise driver.InvalidName(f"database names cannot contain the character {letter!r}")
 
 
 def check_collection_spelling(name: Any) -> None:
@@ -32,13 +32,13 @@ def check_collection_spelling(name: Any) -> None:
     """
     _check_text(name)
     if not name or ".." in name:
-        raise InvalidName("collection names cannot be empty")
+        raise driver.InvalidName("collection names cannot be empty")
     if "$" in name and not name.startswith(("oplog.$main", "$cmd")):
-        raise InvalidName(f"collection names must not contain '$': {name!r}")
+        raise driver.InvalidName(f"collection names must not contain '$': {name!r}")
     if name[0] == "." or name[-1] == ".":
-        raise InvalidName(f"collection names must not start or end with '.': {name!r}")
+        raise driver.InvalidName(f"collection names must not start or end with '.': {name!r}")
     if "\0" in name:
-        raise InvalidName("collection names must not contain the null character")
+        raise driver.InvalidName("collection names must not contain the null character")
 
 
 def _check_text(name: Any) -> None:

@@ -12,18 +12,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from bson.codec_options import CodecOptions
-from pymongo import common
-from pymongo.errors import ConfigurationError
-from pymongo.read_concern import DEFAULT_READ_CONCERN
-from pymongo.read_preferences import ReadPreference
-from pymongo.write_concern import DEFAULT_WRITE_CONCERN
 
+from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 
 __all__ = ["OptionHolder", "client_codec"]
 
 
-class OptionHolder(common.BaseObject):
+class OptionHolder:
     """See the head of this file. `codec_options`, `read_preference`, `write_concern` and `read_concern` are PyMongo's."""
 
     def __init__(
@@ -39,26 +35,47 @@ class OptionHolder(common.BaseObject):
         Raises:
             TypeError: An option is not valid in PyMongo.
         """
-        if above is None:
-            super().__init__(
+        is_codec = not codec_options or isinstance(codec_options, CodecOptions)
+        if read_preference or write_concern or read_concern or not is_codec:
+            # PyMongo checks them.
+            driver.BaseObject(
                 codec_options or PLAIN.options,
-                read_preference or ReadPreference.PRIMARY,
-                write_concern or DEFAULT_WRITE_CONCERN,
-                read_concern or DEFAULT_READ_CONCERN,
+                read_preference or driver.ReadPreference.PRIMARY,
+                write_concern or driver.DEFAULT_WRITE_CONCERN,
+                read_concern or driver.DEFAULT_READ_CONCERN,
             )
+        given = read_preference, write_concern, read_concern
+        # None: PyMongo's default, which is imported when it is read.
+        inherited = (None, None, None) if above is None else above._concerns
+        self._concerns: tuple[Any, ...] = tuple(
+            own or other for own, other in zip(given, inherited, strict=True)
+        )
+        self._codec: Codec
+        if codec_options:
+            self._codec = Codec(codec_options)
         else:
-            super().__init__(
-                codec_options or above.codec_options,
-                read_preference or above.read_preference,
-                write_concern or above.write_concern,
-                read_concern or above.read_concern,
-            )
-        own = None if codec_options or above is None else above._codec
-        self._codec: Codec = own or Codec(self.codec_options)
+            self._codec = PLAIN if above is None else above._codec
+
+    @property
+    def codec_options(self) -> CodecOptions[Any]:
+        return self._codec.options
+
+    @property
+    def read_preference(self) -> Any:
+        return self._concerns[0] or driver.ReadPreference.PRIMARY
+
+    @property
+    def write_concern(self) -> Any:
+        return self._concerns[1] or driver.DEFAULT_WRITE_CONCERN
+
+    @property
+    def read_concern(self) -> Any:
+        return self._concerns[2] or driver.DEFAULT_READ_CONCERN
 
     def _options(self, *given: Any) -> tuple[Any, ...]:
-        """Its options in the order of `__init__`, replaced by those in `given` that are not None."""
-        own = (self.codec_options, self.read_preference, self.write_concern, self.read_concern)
+        """Its options in the order of `__init__`, replaced by those in `given` that are not None. An option that is None is
+        PyMongo's default."""
+        own = (self.codec_options, *self._concerns)
         return tuple(new or old for new, old in zip(given or own, own, strict=True))
 
 
@@ -77,11 +94,13 @@ def client_codec(options: Mapping[str, Any]) -> CodecOptions[Any]:
     Raises:
         ConfigurationError, TypeError, ValueError: An option is unknown, or has an invalid value.
     """
+    if not options:
+        return PLAIN.options
     arguments = {}
     for name, value in options.items():
         if name not in _OF_CODECS:
-            raise ConfigurationError(
+            raise driver.ConfigurationError(
                 f"Unknown option: {name}. A client in the process has {', '.join(_OF_CODECS)}"
             )
-        arguments[_OF_CODECS[name] or name] = common.validate(name, value)[1]
+        arguments[_OF_CODECS[name] or name] = driver.validate(name, value)[1]
     return CodecOptions(**arguments)

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from pymongo.errors import ConnectionFailure, PyMongoError
-
+from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.errors import call
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.scopes import StreamScope
@@ -29,9 +28,9 @@ def is_resumable(error: Exception) -> bool:
     """Whether a stream can go on after this error."""
     if isinstance(error, MongoError):
         return error.code == CURSOR_NOT_FOUND or RESUMABLE in error.labels
-    if isinstance(error, PyMongoError):
+    if isinstance(error, driver.PyMongoError):
         is_lost = getattr(error, "code", None) == CURSOR_NOT_FOUND
-        return is_lost or isinstance(error, ConnectionFailure) or error.has_error_label(RESUMABLE)
+        return is_lost or isinstance(error, driver.ConnectionFailure) or error.has_error_label(RESUMABLE)
     return isinstance(error, DatabaseBusy)
 
 

@@ -14,20 +14,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
 from bson.binary import UUID_SUBTYPE, Binary
 from bson.timestamp import Timestamp
-from pymongo.client_session import SessionOptions, TransactionOptions  # type: ignore[attr-defined]
-from pymongo.errors import InvalidOperation, OperationFailure, PyMongoError
 
 from reactdb.clock import monotonic
-from reactdb.dialects.mongodb.commands.concerns import check_level_of_transaction
-from reactdb.dialects.mongodb.commands.dispatch import UNSIGNED
+from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.errors import call
 from reactdb.dialects.mongodb.namespaces import Namespaces
 from reactdb.dialects.mongodb.transactions import TRANSIENT, Transaction
+
+if TYPE_CHECKING:
+    from pymongo.client_session import SessionOptions  # type: ignore[attr-defined]
 
 __all__ = ["BOUND", "EmbeddedSession"]
 
@@ -102,10 +102,10 @@ class EmbeddedSession:
         """
         self.check()
         if self.options.snapshot:
-            raise InvalidOperation("Transactions are not supported in snapshot sessions")
+            raise driver.InvalidOperation("Transactions are not supported in snapshot sessions")
         if self.transaction is not None:
-            raise InvalidOperation("Transaction already in progress")
-        TransactionOptions(read_concern, write_concern, read_preference, max_commit_time_ms)
+            raise driver.InvalidOperation("Transaction already in progress")
+        driver.TransactionOptions(read_concern, write_concern, read_preference, max_commit_time_ms)
         self._level = None if read_concern is None else read_concern.level
         self._number += 1
         self._ended = None
@@ -122,9 +122,9 @@ class EmbeddedSession:
         self.check()
         transaction = self.transaction or self._ended
         if transaction is None:
-            raise InvalidOperation("No transaction started")
+            raise driver.InvalidOperation("No transaction started")
         if self.transaction is None and not self._was_committed:
-            raise InvalidOperation("Cannot call commitTransaction after calling abortTransaction")
+            raise driver.InvalidOperation("Cannot call commitTransaction after calling abortTransaction")
         self._end(transaction, was_committed=True)
         try:
             call(transaction.commit)
@@ -136,10 +136,10 @@ class EmbeddedSession:
         self.check()
         if self.transaction is None:
             if self._ended is None:
-                raise InvalidOperation("No transaction started")
+                raise driver.InvalidOperation("No transaction started")
             if self._was_committed:
-                raise InvalidOperation("Cannot call abortTransaction after calling commitTransaction")
-            raise InvalidOperation("Cannot call abortTransaction twice")
+                raise driver.InvalidOperation("Cannot call abortTransaction after calling commitTransaction")
+            raise driver.InvalidOperation("Cannot call abortTransaction twice")
         transaction = self.transaction
         self._end(transaction, was_committed=False)
         transaction.abort()
@@ -168,7 +168,7 @@ class EmbeddedSession:
                 if self.transaction is not None:
                     self.abort_transaction()
                 if (
-                    isinstance(error, PyMongoError)
+                    isinstance(error, driver.PyMongoError)
                     and error.has_error_label(TRANSIENT)
                     and monotonic() - begun < RETRIED_S
                 ):
@@ -181,6 +181,9 @@ class EmbeddedSession:
 
     def advance(self) -> None:
         """Take the newest moment of the log, after an operation."""
+        # Imported here because few programs have sessions, and the commands bring the rest of the dialect.
+        from reactdb.dialects.mongodb.commands.dispatch import UNSIGNED
+
         self.operation_time = moment = self.client.deployment.operation_time()
         self.cluster_time = {"clusterTime": moment, "signature": UNSIGNED}
 
@@ -244,9 +247,11 @@ class EmbeddedSession:
         if transaction is None:
             self._ended = None
         elif self._level is not None and transaction.state == "open":
+            from reactdb.dialects.mongodb.commands.concerns import check_level_of_transaction
+
             try:
                 call(check_level_of_transaction, self._level)
-            except OperationFailure:
+            except driver.OperationFailure:
                 transaction.abort()
                 raise
         return transaction
@@ -269,7 +274,7 @@ class EmbeddedSession:
     def check(self) -> None:
         """Raises: InvalidOperation: It has ended."""
         if self._has_ended:
-            raise InvalidOperation("Cannot use ended session")
+            raise driver.InvalidOperation("Cannot use ended session")
 
     def __enter__(self) -> EmbeddedSession:
         return self

@@ -16,10 +16,8 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any, ParamSpec, TypeVar
 
-from pymongo.errors import InvalidOperation, OperationFailure
-
-from reactdb.dialects.mongodb.commands.concerns import check_supported_level
-from reactdb.dialects.mongodb.commands.cursors import FIRST_BATCH, check_transaction
+from reactdb.dialects.mongodb.command_fields import FIRST_BATCH
+from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.errors import call
 from reactdb.dialects.mongodb.embedded.session import BOUND, EmbeddedSession
 from reactdb.dialects.mongodb.namespaces import Namespaces
@@ -51,13 +49,13 @@ def session_of(session: Session, client: Any) -> Session:
     if session is None:
         session = BOUND.get()
         if session is not None and session.client != client:
-            raise InvalidOperation(
+            raise driver.InvalidOperation(
                 "Only the client that created the bound session can perform operations within its context block"
             )
     elif not isinstance(session, EmbeddedSession):
         raise ValueError(f"'session' argument must be a ClientSession or None, not {type(session)}")
     elif session.client != client:
-        raise InvalidOperation("Can only use session with the MongoClient that started it")
+        raise driver.InvalidOperation("Can only use session with the MongoClient that started it")
     return session
 
 
@@ -79,6 +77,9 @@ def spaces_of(session: Session, client: Any, command: str) -> Namespaces:
     if session is None or not session.options.snapshot:
         spaces: Namespaces = client.spaces
         return spaces
+    # Imported here because few programs read in sessions, and the commands bring the rest of the dialect.
+    from reactdb.dialects.mongodb.commands.concerns import check_supported_level
+
     call(check_supported_level, command, {"level": "snapshot"})
     return session.snapshot()
 
@@ -93,7 +94,7 @@ def run_statement(session: Session, function: Callable[P, T], *arguments: P.args
         return call(function, *arguments, **options)
     try:
         return call(function, *arguments, **options)
-    except OperationFailure:
+    except driver.OperationFailure:
         _end(session)
         raise
     finally:
@@ -110,6 +111,8 @@ def results(session: Session, documents: Iterator[T], most: int | None = None) -
 
 
 def _check_transaction_goes_on(session: EmbeddedSession, documents: Iterator[T], most: int) -> Iterator[T]:
+    from reactdb.dialects.mongodb.commands.cursors import check_transaction
+
     transaction = session.transaction
     for place in count():
         if place >= most:
@@ -139,7 +142,7 @@ def outside_transaction(session: Session, client: Any, command: str) -> Iterator
     session = session_of(session, client)
     if transaction_of(session) is not None:
         message = f"Cannot run '{command}' in a multi-document transaction."
-        raise OperationFailure(message, 263, {"ok": 0.0, "errmsg": message, "code": 263})
+        raise driver.OperationFailure(message, 263, {"ok": 0.0, "errmsg": message, "code": 263})
     spaces_of(session, client, command)
     try:
         yield

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from threading import Event
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import finalize
 
 from reactdb.dialects.mongodb.embedded.errors import call
-from reactdb.dialects.mongodb.stream_waiters import StreamWakers
 from reactdb.dialects.mongodb.tailable import Tail
+
+if TYPE_CHECKING:
+    from reactdb.dialects.mongodb.stream_waiters import StreamWakers
 
 __all__ = ["AWAIT_S", "TailedDocuments"]
 

@@ -1,17 +1,20 @@
-"""Fields: checks of field values for several commands.
+"""Fields: checks of field values for several commands, and a default.
 
 Rule of this file: a value in, a value out. It knows no request, so code without a request can call it, too.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from reactdb.dialects.mongodb.bson_order import type_name
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.numeric import INT32_MAX, INT64_MAX, INT64_MIN, as_float, is_number, whole
 
-__all__ = ["boolean_of", "check_ms", "flag_of"]
+__all__ = ["FIRST_BATCH", "boolean_of", "check_ms", "flag_of"]
+
+FIRST_BATCH: Final = 101
+"""The default size of a first batch, in documents."""
 
 
 def flag_of(command: str, name: str, value: Any) -> bool:
