@@ -15,7 +15,7 @@ Each subscriber has room for the newest `limit` deltas. Older unread ones are dr
 from the numbers of deltas. Positions far behind are moved forward now and then, so that dropped entries are freed.
 
 Thread safety: `add`, `remove` and `publish` under the publish lock; `run` by the dispatcher, one thread at a time; a
-reader's `take` by its consumer; figures by any thread, at any time. No thread waits for another: if the publisher
+reader's `next` by its consumer; figures by any thread, at any time. No thread waits for another: if the publisher
 moves a position while its owner steps forward, the position may go back, and is then late again.
 """
 
@@ -481,30 +481,41 @@ class ReadPosition(BroadcastPosition):
         late = self._end - self._number - self._limit
         return self._dropped + late if late > 0 else self._dropped
 
-    def take(self) -> AnyDelta | None:
-        position = self._first()
-        if position is None:
+    def next(self, reported: int) -> AnyDelta | int | None:
+        """The number of dropped deltas, if there are more than `reported`; else the next delta; None where there is none now."""
+        end = self._stop
+        if end is None:
+            end = self.broadcast.tail.number
+        number, entry = self._number, self.at
+        earliest = end - self._limit
+        if number < earliest or number < entry.number:
+            # Late: there is no room for these.
+            earliest = max(earliest, entry.number)
+            self._dropped += earliest - number
+            self._number = number = earliest
+        if self._dropped != reported:
+            return self._dropped - reported
+        if number >= end:
             return None
-        entry, number = position
-        self._dropped += number - self._number
-        self._number = number + 1
+        following = entry.next
+        while following is not None and following.number <= number:
+            entry, following = following, following.next
+        if following is None:
+            return None
+        delta = entry.deltas[number - entry.number]
+        self._number = number = number + 1
         # After its last delta, the reference to the entry ends.
-        self.at = find_entry(entry, number + 1)
-        return entry.deltas[number - entry.number]
+        self.at = entry if number < following.number else following
+        return delta
 
-    def _first(self) -> tuple[BroadcastEntry, int] | None:
-        """The entry and the number of the next delta."""
+    @property
+    def first(self) -> AnyDelta | None:
         end, entry, number = self._end, self.at, self._number
         if number >= end:
             return None
         number = max(number, end - self._limit, entry.number)
         entry = find_entry(entry, number)
-        return None if entry.next is None else (entry, number)
-
-    @property
-    def first(self) -> AnyDelta | None:
-        position = self._first()
-        return None if position is None else position[0].deltas[position[1] - position[0].number]
+        return None if entry.next is None else entry.deltas[number - entry.number]
 
     def clear(self) -> None:
         """Nothing more, and nothing held."""
@@ -565,6 +576,9 @@ class CallPosition(BroadcastPosition):
             return None
         entry = find_entry(at, number)
         return None if entry.next is None else entry.deltas[number - entry.number]
+
+    def next(self, reported: int) -> None:
+        """None: the broadcast delivers everything to it."""
 
     def clear(self) -> None:
         self._stop = self._start
