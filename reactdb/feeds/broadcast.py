@@ -242,17 +242,18 @@ class Broadcast:
 
     def publish(self, deltas: Sequence[AnyDelta]) -> None:
         """Append the deltas of one commit."""
-        tail = self.tail
         if self.at is not None and (self._is_changed or not self._recipients):
-            self._renew_recipients(tail.number)
-        excess = len(deltas) - self.kind[0]
-        if excess > 0:
+            self._renew_recipients(self.tail.number)
+        tail, count = self.tail, len(deltas)
+        limit = self.kind[0]
+        if count > limit:
             # No member has room for the earliest.
-            deltas = deltas[excess:]
-            tail.next = tail = BroadcastEntry(tail.number + excess)
+            deltas = deltas[count - limit :]
+            tail.next = tail = BroadcastEntry(tail.number + count - limit)
+            count = limit
         tail.deltas = deltas
         # A thread that sees the next entry sees the deltas.
-        tail.next = self.tail = tail = BroadcastEntry(tail.number + len(deltas))
+        tail.next = self.tail = tail = BroadcastEntry(tail.number + count)
         if self.at is not None and not self._is_in_line:
             # As `wake`.
             self._is_in_line = True
@@ -356,11 +357,11 @@ class Broadcast:
         floor = tail.number - limit
         if number < floor:
             return self._skip(recipients, floor)
-        place = number - at.number
-        if place >= len(at.deltas):
+        deltas, place = at.deltas, number - at.number
+        if place >= len(deltas):
             at = self.at = find_entry(at, number)
-            place = number - at.number
-        delta = at.deltas[place]
+            deltas, place = at.deltas, number - at.number
+        delta = deltas[place]
         self.taken = delta.seq
         try:
             event = render(delta)
@@ -483,16 +484,14 @@ class ReadPosition(BroadcastPosition):
 
     def next(self, reported: int) -> AnyDelta | int | None:
         """The number of dropped deltas, if there are more than `reported`; else the next delta; None where there is none now."""
-        end = self._stop
+        # In this order: wherever the publisher moves the entry, the earliest delta that there is room for is not before it.
+        entry, number, end = self.at, self._number, self._stop
         if end is None:
             end = self.broadcast.tail.number
-        number, entry = self._number, self.at
-        earliest = end - self._limit
-        if number < earliest or number < entry.number:
-            # Late: there is no room for these.
-            earliest = max(earliest, entry.number)
-            self._dropped += earliest - number
-            self._number = number = earliest
+        late = end - self._limit - number
+        if late > 0:
+            self._dropped += late
+            self._number = number = number + late
         if self._dropped != reported:
             return self._dropped - reported
         if number >= end:

@@ -853,23 +853,23 @@ class AskedConsumer(BaseConsumer):
                     if self._is_background and (self._is_reading or self._read_ahead()):
                         return NOTHING
                     try:
-                        polled = NOTHING
                         for line in self.lines:
                             member, polled = self._poll(line)
-                            if polled is not NOTHING:
-                                break
-                        if polled is NOTHING:
+                            if polled is NOTHING:
+                                continue
+                            if polled is ENDED:
+                                self._remove_ended(member)
+                            elif member.path:
+                                self._put_through_terms(member, polled)
+                            else:
+                                event = polled
+                                return event  # noqa: RET504 - kept, to put it back
+                            break
+                        else:
                             # A consumer with events needs no wake-up. A consumer without events says so, and polls once more.
                             if is_armed or not self._rearm():
                                 return NOTHING
                             is_armed = True
-                        elif polled is ENDED:
-                            self._remove_ended(member)
-                        elif member.path:
-                            self._put_through_terms(member, polled)
-                        else:
-                            event = polled
-                            return event  # noqa: RET504 - kept, to put it back
                     except Exception:
                         raise
                     except BaseException:

@@ -30,7 +30,6 @@ from reactdb.store.transaction import WriteTransaction
 MOST_CHANGES = 10_000
 # Seconds between two looks of a thread that waits for more to be published.
 LOOK_S = 0.005
-NONE_DROPPED: tuple[list[int], list[tuple[int, str]]] = ([], [])
 
 
 class Drain(Protocol):
@@ -152,9 +151,8 @@ class Publisher:
                 count = transaction.count
                 if not count and not transaction.is_catalogue_changed:
                     continue
-                first = transaction.first
+                changes, first = transaction.changes, transaction.first
                 last = first + count - 1
-                changes = transaction.changes
                 if first > self.published + 1:
                     # Another process wrote in between.
                     self._publish_log(listener, first - 1)
@@ -162,11 +160,12 @@ class Publisher:
                     # It began before there was a listener, or was published in part from the log already.
                     self._publish_log(listener, last)
                     changes = []
-                tables, indexes = NONE_DROPPED
                 if transaction.is_catalogue_changed:
-                    tables, indexes = self._find_dropped(transaction.catalogue)
-                if changes or tables or indexes:
-                    listener.route(Commit(changes, last, tables, indexes))
+                    dropped = self._find_dropped(transaction.catalogue)
+                    if changes or any(dropped):
+                        listener.route(Commit(changes, last, *dropped))
+                elif changes:
+                    listener.route(Commit(changes, last))
                 if last > self.published:
                     self.published = last
 
