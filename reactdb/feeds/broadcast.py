@@ -15,7 +15,7 @@ Each subscriber has room for the newest `limit` deltas. Older unread ones are dr
 from the numbers of deltas. Positions far behind are moved forward now and then, so that dropped entries are freed.
 
 Thread safety: `add`, `remove` and `publish` under the publish lock; `run` by the dispatcher, one thread at a time; a
-reader's `take` by its consumer; figures by any thread, at any time. No thread waits for another: if the publisher
+reader's `next` by its consumer; figures by any thread, at any time. No thread waits for another: if the publisher
 moves a position while its owner steps forward, the position may go back, and is then late again.
 """
 
@@ -242,17 +242,18 @@ class Broadcast:
 
     def publish(self, deltas: Sequence[AnyDelta]) -> None:
         """Append the deltas of one commit."""
-        tail = self.tail
         if self.at is not None and (self._is_changed or not self._recipients):
-            self._renew_recipients(tail.number)
-        excess = len(deltas) - self.kind[0]
-        if excess > 0:
+            self._renew_recipients(self.tail.number)
+        tail, count = self.tail, len(deltas)
+        limit = self.kind[0]
+        if count > limit:
             # No member has room for the earliest.
-            deltas = deltas[excess:]
-            tail.next = tail = BroadcastEntry(tail.number + excess)
+            deltas = deltas[count - limit :]
+            tail.next = tail = BroadcastEntry(tail.number + count - limit)
+            count = limit
         tail.deltas = deltas
         # A thread that sees the next entry sees the deltas.
-        tail.next = self.tail = tail = BroadcastEntry(tail.number + len(deltas))
+        tail.next = self.tail = tail = BroadcastEntry(tail.number + count)
         if self.at is not None and not self._is_in_line:
             # As `wake`.
             self._is_in_line = True
@@ -356,11 +357,11 @@ class Broadcast:
         floor = tail.number - limit
         if number < floor:
             return self._skip(recipients, floor)
-        place = number - at.number
-        if place >= len(at.deltas):
+        deltas, place = at.deltas, number - at.number
+        if place >= len(deltas):
             at = self.at = find_entry(at, number)
-            place = number - at.number
-        delta = at.deltas[place]
+            deltas, place = at.deltas, number - at.number
+        delta = deltas[place]
         self.taken = delta.seq
         try:
             event = render(delta)
@@ -481,30 +482,39 @@ class ReadPosition(BroadcastPosition):
         late = self._end - self._number - self._limit
         return self._dropped + late if late > 0 else self._dropped
 
-    def take(self) -> AnyDelta | None:
-        position = self._first()
-        if position is None:
+    def next(self, reported: int) -> AnyDelta | int | None:
+        """The number of dropped deltas, if there are more than `reported`; else the next delta; None where there is none now."""
+        # In this order: wherever the publisher moves the entry, the earliest delta that there is room for is not before it.
+        entry, number, end = self.at, self._number, self._stop
+        if end is None:
+            end = self.broadcast.tail.number
+        late = end - self._limit - number
+        if late > 0:
+            self._dropped += late
+            self._number = number = number + late
+        if self._dropped != reported:
+            return self._dropped - reported
+        if number >= end:
             return None
-        entry, number = position
-        self._dropped += number - self._number
-        self._number = number + 1
+        following = entry.next
+        while following is not None and following.number <= number:
+            entry, following = following, following.next
+        if following is None:
+            return None
+        delta = entry.deltas[number - entry.number]
+        self._number = number = number + 1
         # After its last delta, the reference to the entry ends.
-        self.at = find_entry(entry, number + 1)
-        return entry.deltas[number - entry.number]
+        self.at = entry if number < following.number else following
+        return delta
 
-    def _first(self) -> tuple[BroadcastEntry, int] | None:
-        """The entry and the number of the next delta."""
+    @property
+    def first(self) -> AnyDelta | None:
         end, entry, number = self._end, self.at, self._number
         if number >= end:
             return None
         number = max(number, end - self._limit, entry.number)
         entry = find_entry(entry, number)
-        return None if entry.next is None else (entry, number)
-
-    @property
-    def first(self) -> AnyDelta | None:
-        position = self._first()
-        return None if position is None else position[0].deltas[position[1] - position[0].number]
+        return None if entry.next is None else entry.deltas[number - entry.number]
 
     def clear(self) -> None:
         """Nothing more, and nothing held."""
@@ -565,6 +575,9 @@ class CallPosition(BroadcastPosition):
             return None
         entry = find_entry(at, number)
         return None if entry.next is None else entry.deltas[number - entry.number]
+
+    def next(self, reported: int) -> None:
+        """None: the broadcast delivers everything to it."""
 
     def clear(self) -> None:
         self._stop = self._start

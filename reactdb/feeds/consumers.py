@@ -124,7 +124,13 @@ class Flow:
 
 
 class BaseConsumer:
-    """The common part of all consumers: their subscriptions, and the path of an event through the terms."""
+    """The common part of all consumers: their subscriptions, and the path of an event through the terms.
+
+    Attributes:
+        members: Its subscriptions.
+        lines: The members of each database. Members of one database are delivered in the order of its log; two logs have no
+            order in common.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -133,11 +139,11 @@ class BaseConsumer:
         "_has_read_ahead",
         "_is_background",
         "_is_reading",
-        "_lines",
         "_start",
         "clock",
         "error",
         "is_closed",
+        "lines",
         "members",
     )
 
@@ -152,8 +158,7 @@ class BaseConsumer:
         # Where it begins, until it has begun.
         self._start: Bookmark | None = None
         self.members: tuple[Subscription, ...] = ()
-        # The members, and the members of each database together.
-        self._lines: tuple[tuple[Subscription, ...], list[list[Subscription]]] | None = None
+        self.lines: tuple[tuple[Subscription, ...], ...] = ()
         # How far it came with the members that it had at its end.
         self._final: Bookmark | None = None
         self.error: BaseException | None = None
@@ -179,7 +184,7 @@ class BaseConsumer:
                 self._join(flow)
 
     def _join(self, flow: Flow) -> None:
-        self.members = tuple(self._subscriptions(flow, ()))
+        self._set_members(self._subscriptions(flow, ()))
         try:
             self._attach()
         except BaseException:
@@ -199,7 +204,7 @@ class BaseConsumer:
         self._start = find_first(request.start() for request in flow.requests())
         seqs: dict[Engine, int] = {}
         flow = flow.copy_with(partial(begin_at_present, seqs))
-        self.members = tuple(self._subscriptions(flow, ()))
+        self._set_members(self._subscriptions(flow, ()))
         for hub in flow.hubs():
             if hub.engine in seqs:
                 # So that history is kept until it is read.
@@ -290,22 +295,18 @@ class BaseConsumer:
         left = tuple(one for one in self.members if one is not member)
         if not left:
             self._final = member.bookmark
-        self.members = left
+        self._set_members(left)
+
+    def _set_members(self, members: Iterable[Subscription]) -> None:
+        self.members = members = tuple(members)
+        # If Ctrl-C strikes here, a member that was taken out is in a line: it is closed, and is taken out once more.
+        lines: dict[Hub, tuple[Subscription, ...]] = {}
+        for member in members:
+            lines[member.hub] = (*lines.get(member.hub, ()), member)
+        self.lines = tuple(lines.values())
 
     # -----------------------------------------------------------------------------------------------------------
     # Several members: a union of feeds
-
-    @property
-    def lines(self) -> list[list[Subscription]]:
-        """The members of each database. Members of one database are delivered in the order of its log; two logs have
-        no order in common."""
-        members, known = self.members, self._lines
-        if known is None or known[0] is not members:
-            lines: dict[Hub, list[Subscription]] = {}
-            for member in members:
-                lines.setdefault(member.hub, []).append(member)
-            known = self._lines = members, list(lines.values())
-        return known[1]
 
     @staticmethod
     def _find_next_member(line: Sequence[Subscription]) -> Subscription | None:
@@ -328,8 +329,8 @@ class BaseConsumer:
         # when we looked.
         return find_earliest(line)
 
-    def _poll(self, line: Sequence[Subscription]) -> tuple[Subscription | None, Any]:
-        """The next event of the members of one database, with its member. It may be NOTHING, or ENDED."""
+    def _poll(self, line: Sequence[Subscription]) -> tuple[Subscription, Any]:
+        """The next event of the members of one database, with its member. It may be NOTHING, of any member, or ENDED."""
         if len(line) == 1:
             return line[0], line[0].poll()
         while (member := self._find_next_member(line)) is not None:
@@ -340,7 +341,7 @@ class BaseConsumer:
                     event = self._merge_commit_lists(line, member, seq, event)
                 return member, event
             # The member's opening is over, or it had no event.
-        return None, NOTHING
+        return line[0], NOTHING
 
     @staticmethod
     def _merge_commit_lists(
@@ -696,7 +697,7 @@ class PushConsumer(BaseConsumer):
                 if self._is_background and self._read_ahead():
                     return False
                 member, event = self._poll(line)
-                if member is None or event is NOTHING:
+                if event is NOTHING:
                     break
                 if event is ENDED:
                     if self._remove_ended(member):
@@ -831,64 +832,75 @@ class AskedConsumer(BaseConsumer):
                 "this cursor was opened before fork(), and its events belong to the parent; open it again in the "
                 "child, from a database that reactdb.connect has opened there"
             )
-        event = NOTHING
+        event: Any = NOTHING
+        # It was polled last in this call.
+        member: Any = None
         try:
             with self._turn:
-                event = self._take()
-            return event  # noqa: RET504 - kept, to put it back
+                is_armed = False
+                while True:
+                    if self._out:
+                        # Not `popleft`: after a call, Ctrl-C may strike, and the event would be nowhere.
+                        event = self._out[0]
+                        del self._out[0]
+                        return event
+                    if self.error is not None:
+                        error, self.error = self.error, None
+                        raise error
+                    if self.is_closed or not self.members:
+                        self.close()
+                        return ENDED
+                    if self._is_background and (self._is_reading or self._read_ahead()):
+                        return NOTHING
+                    try:
+                        for line in self.lines:
+                            member, polled = self._poll(line)
+                            if polled is NOTHING:
+                                continue
+                            if polled is ENDED:
+                                self._remove_ended(member)
+                            elif member.path:
+                                self._put_through_terms(member, polled)
+                            else:
+                                event = polled
+                                return event  # noqa: RET504 - kept, to put it back
+                            break
+                        else:
+                            # A consumer with events needs no wake-up. A consumer without events says so, and polls once more.
+                            if is_armed or not self._rearm():
+                                return NOTHING
+                            is_armed = True
+                    except Exception:
+                        raise
+                    except BaseException:
+                        self._interrupt()
+                        raise
         except BaseException:
-            if event is not NOTHING and event is not ENDED and self._out is not None:
+            if event is not NOTHING:
                 # Ctrl-C struck on the way out.
-                self._out.appendleft(event)
+                self._put_back(member, event)
             raise
 
-    def _take(self) -> Any:
-        while True:
-            if self._out:
-                # Not `popleft`: after a call, Ctrl-C may strike, and the event would be nowhere.
-                event = self._out[0]
-                del self._out[0]
-                return event
-            if self.error is not None:
-                error, self.error = self.error, None
-                raise error
-            if self.is_closed or not self.members:
-                self.close()
-                return ENDED
-            if self._is_background and (self._is_reading or self._read_ahead()):
-                return NOTHING
-            try:
-                # A consumer with events needs no wake-up. A consumer without events says so, and polls once more.
-                if not self._look() and not (self._rearm() and self._look()):
-                    return NOTHING
-            except Exception:
-                raise
-            except BaseException:
-                self._interrupt()
-                raise
+    def _put_through_terms(self, member: Subscription, event: Any) -> None:
+        """Put the results of the terms for the event into `_out`."""
+        self._floor = member.floor
+        try:
+            events = self._through_terms(member, event)
+        except Exception as error:
+            self.error = error
+            self.close()
+            return
+        if self._out is None:
+            self._out = deque()
+        self._out.extend(events)
 
-    def _look(self) -> bool:
-        """Take the next event through its terms to `_out`. False: there is none."""
-        for line in self.lines:
-            member, event = self._poll(line)
-            if member is None or event is NOTHING:
-                continue
-            if event is ENDED:
-                self._remove_ended(member)
-                return True
-            if member.path:
-                self._floor = member.floor
-            try:
-                events = self._through_terms(member, event) if member.path else (event,)
-            except Exception as error:
-                self.error = error
-                self.close()
-                return True
-            if self._out is None:
-                self._out = deque(maxlen=None)
-            self._out.extend(events)
-            return True
-        return False
+    def _put_back(self, member: Subscription | None, event: Any) -> None:
+        """The event was taken and not delivered. `member`: where it was polled just now."""
+        if member is not None:
+            self._floor = member.floor
+        if self._out is None:
+            self._out = deque()
+        self._out.appendleft(event)
 
 
 class ReaderConsumer(AskedConsumer):
@@ -985,7 +997,7 @@ class ReaderConsumer(AskedConsumer):
                 event = self.take()
                 if event is NOTHING or event is ENDED:
                     if event is NOTHING:
-                        # As in `_take`, because `on_ready` may have been called in between.
+                        # As in `take`, because `on_ready` may have been called in between.
                         self._is_told = False
                         wait_s = self.wait_s
                         if wait_s is not None and self.on_ready is not None:

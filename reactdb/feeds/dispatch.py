@@ -19,8 +19,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
+from threading import get_ident
 from typing import Any, cast
 
+from reactdb import budget
 from reactdb.change import Commit
 from reactdb.errors import INTERRUPTS, FeedAborted, FeedOverflow, ReactDBError, as_end
 from reactdb.feeds.bootstrap import index_gone_error, table_gone_error
@@ -32,6 +34,7 @@ from reactdb.feeds.router import AxisRoutes, Router
 from reactdb.feeds.subscription import Subscription
 from reactdb.feeds.views.base import AnyDelta, View
 from reactdb.logs import logger
+from reactdb.store.engine import Engine
 from reactdb.store.file.sqlite import SQLiteError
 
 
@@ -54,24 +57,32 @@ class Dispatcher:
         """Deliver everything that is ready. Returns at once if a thread, this or another, is delivering already: that
         thread checks the line again after it has given the turn back."""
         line, turn = self.line, self._turn
-        while line:
-            if turn._is_owned():  # type: ignore[attr-defined]
-                return
-            try:
-                if not turn.acquire(False):
+        # The time limit of the query that has made the commit, or noticed it, is not for subscribers.
+        outer = budget.current.get()
+        if outer is not None:
+            budget.current.set(None)
+        try:
+            while line:
+                if turn._is_owned():  # type: ignore[attr-defined]
                     return
-                # Only this thread takes any away. It is taken away last: interrupted, it is still first in line.
-                while line:
-                    line[0].run()
-                    if line:
-                        # Not in a forked child, which has none.
-                        del line[0]
-            finally:
-                # Taken inside of `try`, because Ctrl-C may strike after that call; so this is where it shows whether it was.
                 try:
-                    turn.release()
-                except RuntimeError:
-                    pass
+                    if not turn.acquire(False):
+                        return
+                    # Only this thread takes any away. It is taken away last: interrupted, it is still first in line.
+                    while line:
+                        line[0].run()
+                        if line:
+                            # Not in a forked child, which has none.
+                            del line[0]
+                finally:
+                    # Taken inside of `try`, because Ctrl-C may strike after that call; so this is where it shows whether it was.
+                    try:
+                        turn.release()
+                    except RuntimeError:
+                        pass
+        finally:
+            if outer is not None:
+                budget.current.set(outer)
 
     def abandon(self) -> None:
         """In a forked child: nothing is delivered."""
@@ -210,15 +221,21 @@ class LiveViews:
         behind: Subscriptions that read on from the log, and have no node.
         router: Which nodes a change concerns.
         dispatcher: Delivers the ready events.
+        in_hand: Commits with decoded documents, until their delivery.
+        forgotten: Subscriptions that have yet to leave. Any thread adds to them.
     """
 
-    def __init__(self, state: StateAt, say: Say) -> None:
-        """`state` reads documents for views that have run out of them; `say` lets something be logged."""
+    def __init__(self, engine: Engine, say: Say) -> None:
+        """`say` lets something be logged."""
         self.nodes: dict[Hashable, Node] = {}
         self.behind: dict[Subscription, None] = {}
         self.router: Router[Node] = Router(say)
         self.dispatcher = Dispatcher()
-        self._state = state
+        self.in_hand: deque[Commit] = deque()
+        self.forgotten: deque[Subscription] = deque()
+        self._publisher = engine.publisher
+        # Reads documents for views that have run out of them.
+        self._state = StateAt(engine)
         # The node in advance, or in publication.
         self._current: Node | None = None
         # The deltas of each view for the commit in dispatch, as far as they are computed.
@@ -231,53 +248,78 @@ class LiveViews:
         is raised after that: KeyboardInterrupt, SystemExit, and any other BaseException from outside a view, such as
         from a signal handler.
         """
-        router, state, pending = self.router, self._state, self._pending
+        router, state, pending, changes = self.router, self._state, self._pending, commit.changes
+        if changes and changes[0].new is not None:
+            self.in_hand.append(commit)
         interrupt: BaseException | None = None
-        is_done = False
-        while not is_done:
-            try:
-                # After an error, again from the first change: a view that has taken a change in does not get it again.
-                for change in commit.changes:
-                    seq = change.seq
-                    is_silent = change.meta is not None and change.is_of_meta_alone
-                    for node in router.find(change):
-                        # Found twice, or bootstrapped with this change.
-                        if node.seq >= seq or (is_silent and not node.includes_meta):
-                            continue
+        # The time limit of the query that has made the commit, or noticed it, is not for the predicates of other feeds.
+        outer = budget.current.get()
+        if outer is not None:
+            budget.current.set(None)
+        self._publisher.routing_thread = get_ident()
+        try:
+            is_done = False
+            while not is_done:
+                try:
+                    # After an error, again from the first change: a view that has taken a change in does not get it again.
+                    for change in changes:
+                        seq = change.seq
+                        is_silent = change.meta is not None and change.is_of_meta_alone
+                        for node in router.find(change):
+                            # Found twice, or bootstrapped with this change.
+                            if node.seq >= seq or (is_silent and not node.includes_meta):
+                                continue
+                            self._current = node
+                            node.seq = seq
+                            deltas = node.view.advance(change, state)
+                            if deltas:
+                                queued = pending.get(node)
+                                if queued is None:
+                                    # Most commits change a view in one way: kept as the view reports it, this takes half
+                                    # the room.
+                                    pending[node] = deltas
+                                elif type(queued) is list:
+                                    queued += deltas
+                                else:
+                                    pending[node] = [*queued, *deltas]
+                            self._current = None
+                    # In the order in which the commit came to them.
+                    for node in list(pending):
                         self._current = node
-                        node.seq = seq
-                        deltas = node.view.advance(change, state)
-                        if deltas:
-                            queued = pending.get(node)
-                            if queued is None:
-                                # Most commits change a view in one way: kept as the view reports it, this takes half
-                                # the room.
-                                pending[node] = deltas
-                            elif type(queued) is list:
-                                queued += deltas
-                            else:
-                                pending[node] = [*queued, *deltas]
+                        if not node.publish(pending.pop(node), changes[0].seq):
+                            self._spill(node)
                         self._current = None
-                # In the order in which the commit came to them.
-                for node in list(pending):
-                    self._current = node
-                    if not node.publish(pending.pop(node), commit.changes[0].seq):
-                        self._spill(node)
-                    self._current = None
-                if commit.dropped_tables or commit.dropped_indexes:
-                    self._abort_dropped(commit)
-                is_done = True
-            except Exception as error:
-                is_done = not self._end_failed_view(commit, error)
-            except BaseException as error:
-                if self._current is None or isinstance(error, INTERRUPTS):
-                    interrupt = error
-                is_done = not self._end_failed_view(commit, error)
-            finally:
-                if state.stack is not None:
-                    state.close()
+                    if commit.dropped_tables or commit.dropped_indexes:
+                        self._abort_dropped(commit)
+                    is_done = True
+                except Exception as error:
+                    is_done = not self._end_failed_view(commit, error)
+                except BaseException as error:
+                    if self._current is None or isinstance(error, INTERRUPTS):
+                        interrupt = error
+                    is_done = not self._end_failed_view(commit, error)
+                finally:
+                    if state.stack is not None:
+                        state.close()
+        finally:
+            self._publisher.routing_thread = None
+            if outer is not None:
+                budget.current.set(outer)
+            if self.forgotten:
+                self.sweep()
         if interrupt is not None:
             raise interrupt
+
+    def release_delivered(self) -> None:
+        """Release the decoded documents of delivered commits. (Commits that another thread publishes now are decoded
+        again.)"""
+        in_hand = self.in_hand
+        try:
+            while in_hand:
+                in_hand.popleft().release_documents()
+        except IndexError:
+            # Another thread was quicker.
+            pass
 
     def _end_failed_view(self, commit: Commit, error: BaseException) -> bool:
         """End the feeds of the view that was being advanced, because its state is unknown. Returns: whether there are
@@ -355,6 +397,16 @@ class LiveViews:
             finally:
                 self._remove_unused(node)
         subscription.node = None
+
+    def sweep(self) -> None:
+        """Let the forgotten subscriptions leave."""
+        while True:
+            try:
+                subscription = self.forgotten.popleft()
+            except IndexError:
+                return
+            self.leave(subscription)
+            subscription.release()
 
     def _remove_unused(self, node: Node) -> None:
         if node.is_empty and self.nodes.get(node.key) is node:

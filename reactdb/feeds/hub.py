@@ -12,14 +12,12 @@ Rule of this file: no user code under the lock but predicates and mappings, and 
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Any
 
-from reactdb.change import Commit
-from reactdb.clock import SYSTEM, in_force
+from reactdb.clock import SYSTEM, with_clock
 from reactdb.errors import ReactDBError, UsageError
 from reactdb.feeds.activity import describe_subscription
 from reactdb.feeds.bootstrap import Bootstrap, Bootstrapped, find_abort_reason
@@ -27,7 +25,7 @@ from reactdb.feeds.broadcast import Runnable
 from reactdb.feeds.compiler import Plan
 from reactdb.feeds.dispatch import LiveViews, Node
 from reactdb.feeds.initial import Later, read_now, read_rest, read_result
-from reactdb.feeds.log_reader import LogReader, StateAt
+from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.position import Inside
 from reactdb.feeds.request import check_order
 from reactdb.feeds.subscription import COMPLETED, Subscription
@@ -52,7 +50,8 @@ def hub_of(engine: Engine) -> FeedHub:
     with engine.publisher.lock:
         hub = engine.publisher.listener
         if hub is None:
-            hub = engine.publisher.listener = FeedHub(engine)
+            hub = FeedHub(engine)
+            engine.publisher.set_listener(hub)
         assert isinstance(hub, FeedHub)
         return hub
 
@@ -64,19 +63,21 @@ class FeedHub:
         live: The nodes, and the subscriptions that read on from the log.
         open_views: The nodes by the common key of equal queries.
         ready: Puts something into the dispatcher's line.
+        route: Takes in the next commit: `LiveViews.dispatch`.
         beginning: For each consumer that begins in a thread: the position from which it has still to read the log.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self._publisher = engine.publisher
         self._lock = engine.publisher.lock
-        self.live = LiveViews(StateAt(engine), self.log_when_unlocked)
+        self.live = LiveViews(engine, self.log_when_unlocked)
         self.open_views = self.live.nodes
         self.ready = self.live.dispatcher.ready
-        self._forgotten: deque[Subscription] = deque()
-        # Commits with decoded documents, until their delivery.
-        self._in_hand: deque[Commit] = deque()
-        # The lock's holder is in the middle of an operation, and subscriptions must not be removed now.
+        # `r.now()` in a mapping is of the database's clock.
+        dispatch, clock = self.live.dispatch, engine.clock
+        self.route = dispatch if clock is SYSTEM else with_clock(clock, dispatch)
+        # The lock's holder is in the middle of joining a subscription, and subscriptions must not be removed now.
         self._is_busy = False
         self._following_lock = threading.Lock()
         self._is_following: bool | None = False
@@ -88,24 +89,6 @@ class FeedHub:
     # -----------------------------------------------------------------------------------------------------------
     # Called by the store
 
-    def route(self, commit: Commit) -> None:
-        """Take in the next commit. Under the publish lock."""
-        self._is_busy = True
-        try:
-            if commit.changes and commit.changes[0].new is not None:
-                self._in_hand.append(commit)
-            clock = self.engine.clock
-            if clock is SYSTEM:
-                self.live.dispatch(commit)
-            else:
-                # `r.now()` in a mapping is of the database's clock.
-                with in_force(clock):
-                    self.live.dispatch(commit)
-        finally:
-            self._is_busy = False
-            if self._forgotten:
-                self._sweep()
-
     def drain(self, *, is_outside: bool = False) -> None:
         """Deliver everything that is ready. Inside a transaction nothing is delivered: the writes of subscribers
         would become a part of it.
@@ -113,27 +96,17 @@ class FeedHub:
         Args:
             is_outside: The caller knows that this thread is in no transaction, so there is no check.
         """
-        dispatcher = self.live.dispatcher
+        live = self.live
+        dispatcher = live.dispatcher
         if dispatcher.line:
             if not is_outside and self.engine.has_transaction_here():
                 return
             dispatcher.run()
-        if self._in_hand and not dispatcher.line:
-            self._release_delivered()
-        if self._forgotten:
+        if live.in_hand and not dispatcher.line:
+            live.release_delivered()
+        if live.forgotten:
             self._sweep_if_free()
             self._update_following()
-
-    def _release_delivered(self) -> None:
-        """Release the decoded documents of delivered commits. (Commits that another thread publishes now are decoded
-        again.)"""
-        in_hand = self._in_hand
-        try:
-            while in_hand:
-                in_hand.popleft().release_documents()
-        except IndexError:
-            # Another thread was quicker.
-            pass
 
     def abort(self, error: ReactDBError) -> None:
         """The next commits cannot be delivered: end every feed that depends on them. Under the publish lock."""
@@ -158,7 +131,7 @@ class FeedHub:
 
     def abandon(self) -> None:
         """In a forked child: feeds end with the engine's error when they are polled, and nothing is delivered."""
-        self._lock = self.engine.publisher.lock
+        self._lock = self._publisher.lock
         self._following_lock = threading.Lock()
         self._is_busy = False
         self._is_following = False
@@ -168,7 +141,7 @@ class FeedHub:
         """The smallest position >= `oldest` from which some feed has still to read the log, or None."""
         with self.held():
             # Later commits may not fit into a queue. Another process's changes are read before they are delivered.
-            needed = [self.engine.publisher.published] if self.live.nodes else []
+            needed = [self._publisher.published] if self.live.nodes else []
             for subscription in self.live.behind:
                 position = subscription.reads_from
                 if position is not None:
@@ -224,11 +197,11 @@ class FeedHub:
         self._update_following()
         if not self._is_following:
             # The file is not followed, so nothing else would end the feed if the file was found moved just now.
-            self.engine.publisher.end_feeds()
+            self._publisher.end_feeds()
 
     def check_place(self) -> None:
         """Raises: UsageError, where this thread is inside of a commit, or of another feed's beginning."""
-        if self.engine.publisher.is_routing() or self._bootstrap.is_on:
+        if self._publisher.is_routing() or self._bootstrap.is_on:
             raise UsageError(NOT_HERE)
 
     def _has_node(self, key: Hashable) -> bool:
@@ -298,7 +271,7 @@ class FeedHub:
         else:
             # The node is at the publisher's position; the snapshot may be ahead by a commit on its way to
             # publication.
-            seq = max(self.engine.publisher.published, node.seq)
+            seq = max(self._publisher.published, node.seq)
             subscription.begin(plan, seq, ordered, is_prepared=False)
             # Of a union, members without state read the snapshot: the same moment, or a commit would be delivered twice.
             then = view_as_of(snapshot, seq) if seq < snapshot.seq else snapshot
@@ -317,7 +290,7 @@ class FeedHub:
             view.seed(snapshot)
         plan.failures.seeded = plan.failures.count
         if not self.live.nodes:
-            self.engine.publisher.begin_listening(snapshot.seq)
+            self._publisher.begin_listening(snapshot.seq)
         return self.live.add(plan, snapshot.seq if view.is_stateful else 0)
 
     def _join(self, subscription: Subscription, node: Node, failed: int | None = None) -> None:
@@ -325,31 +298,36 @@ class FeedHub:
         subscription.count_failures_of(node, failed)
         # In this order: if Ctrl-C strikes, it knows where it has to leave.
         subscription.node = node
-        node.add(subscription, self.engine.publisher.published)
+        node.add(subscription, self._publisher.published)
+
+    @property
+    def _is_engaged(self) -> bool:
+        """Whether this thread, which holds the publish lock, is in the middle of joining a subscription or of a commit."""
+        return self._is_busy or self._publisher.routing_thread is not None
 
     @contextmanager
     def _lock_exclusively(self) -> Iterator[None]:
         """With the publish lock, and with nothing swept in between: a finalizer may run anywhere, in this thread too."""
         with self._lock:
-            if self._is_busy:
+            if self._is_engaged:
                 raise UsageError(NOT_HERE)
             self._is_busy = True
             try:
                 yield
             finally:
                 self._is_busy = False
-                self._sweep()
+                self.live.sweep()
         self._sweep_if_free()
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the publish lock, to read something. Subscriptions that were forgotten before are removed first, and
         those forgotten during the block afterwards: forgetting never waits for the lock."""
-        was_late = bool(self._forgotten)
+        was_late = bool(self.live.forgotten)
         try:
             with self._lock:
-                if not self._is_busy:
-                    self._sweep()
+                if not self._is_engaged:
+                    self.live.sweep()
                 yield
         finally:
             if was_late:
@@ -358,7 +336,7 @@ class FeedHub:
 
     def forget(self, subscription: Subscription) -> None:
         """Unsubscribe. Any thread, at any time, also from a finalizer: it never waits."""
-        self._forgotten.append(subscription)
+        self.live.forgotten.append(subscription)
         self._sweep_if_free()
 
     def settle(self) -> None:
@@ -367,18 +345,18 @@ class FeedHub:
 
     def tidy(self) -> None:
         """Remove the subscriptions that were forgotten while the lock was held. Not under the publish lock."""
-        if self._forgotten:
+        if self.live.forgotten:
             self._sweep_if_free()
             self._update_following()
 
     def _sweep_if_free(self) -> None:
         lock = self._lock
-        while self._forgotten:
+        while self.live.forgotten:
             if lock._is_owned():  # type: ignore[attr-defined]
                 # A finalizer, in the thread that has the lock.
-                if self._is_busy:
+                if self._is_engaged:
                     return
-                self._sweep()
+                self.live.sweep()
                 continue
             try:
                 # Not free: the lock's holder sweeps before it gives the lock back, or looks again afterwards.
@@ -387,22 +365,13 @@ class FeedHub:
                 # Ctrl-C may strike after every call, but `with` gives back everything that it has taken.
                 with lock:
                     lock.release()
-                    if self._is_busy:
+                    if self._is_engaged:
                         return
-                    self._sweep()
+                    self.live.sweep()
             except BaseException:
                 if lock._is_owned():  # type: ignore[attr-defined]
                     lock.release()
                 raise
-
-    def _sweep(self) -> None:
-        while True:
-            try:
-                subscription = self._forgotten.popleft()
-            except IndexError:
-                return
-            self.live.leave(subscription)
-            subscription.release()
 
     def _update_following(self) -> None:
         """Follow other processes while a feed is open. Not under the publish lock, which `follow` takes."""

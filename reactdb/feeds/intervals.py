@@ -27,6 +27,7 @@ class Intervals(Generic[T]):
 
     __slots__ = (
         "_entries",
+        "_is_stale",
         "_next",
         "_recent",
         "_starts",
@@ -42,6 +43,8 @@ class Intervals(Generic[T]):
         self._entries: dict[int, tuple[bytes, bytes, T]] = {}
         self._next = 0
         self._recent: list[int] = []
+        # There are so many new or removed ranges that the next search sorts first.
+        self._is_stale = False
         self._starts: list[bytes] = []
         self._tokens: list[int] = []
         # A full binary tree as in a heap: the leaves, from `_width` on, are the stops in the order of the starts.
@@ -61,12 +64,16 @@ class Intervals(Generic[T]):
             self.lowest, self.highest = start, stop
         self._entries[token] = (start, stop, item)
         self._recent.append(token)
+        if len(self._recent) > _FEW + len(self._tokens) // 16:
+            self._is_stale = True
         return token
 
     def remove(self, token: int) -> None:
         self._entries.pop(token, None)
         if not self._entries:
             self.lowest = self.highest = b""
+        if len(self._tokens) > 2 * len(self._entries) + _FEW:
+            self._is_stale = True
 
     def items(self) -> list[T]:
         """The items of all ranges, in no order."""
@@ -74,8 +81,7 @@ class Intervals(Generic[T]):
 
     def find(self, value: bytes, items: list[T]) -> None:
         """Add the items of all ranges that hold the value to `items`, in no order."""
-        sorted_in = len(self._tokens)
-        if len(self._recent) > _FEW + sorted_in // 16 or sorted_in > 2 * len(self._entries) + _FEW:
+        if self._is_stale:
             self._sort()
         entries = self._entries
         for token in self._recent:
@@ -108,6 +114,7 @@ class Intervals(Generic[T]):
         self._tokens = sorted(self._entries, key=lambda token: self._entries[token][0])
         self._starts = [self._entries[token][0] for token in self._tokens]
         self._recent = []
+        self._is_stale = False
         width = 1
         while width < len(self._tokens):
             width *= 2

@@ -169,7 +169,11 @@ class FeedQueue:
                 return
             self.dropped += 1
 
-    def take(self) -> AnyDelta | None:
+    def next(self, reported: int) -> AnyDelta | int | None:
+        """The number of dropped deltas, if there are more than `reported`; else the next delta; None where there is none now."""
+        dropped = self.dropped
+        if dropped != reported:
+            return dropped - reported
         try:
             return self.held.popleft() if self.held else None
         except IndexError:
@@ -258,9 +262,11 @@ class CommitQueue:
             while self._held and self._held[0].seq <= seq:
                 self._pop()
 
-    def take(self) -> Sequence[AnyDelta] | None:
-        """The deltas of the next commit."""
+    def next(self, reported: int) -> Sequence[AnyDelta] | int | None:
+        """As `FeedQueue.next`, with the deltas of a whole commit."""
         with self._lock:
+            if self.dropped != reported:
+                return self.dropped - reported
             return self._pop().deltas if self._held else None
 
     @property

@@ -469,20 +469,17 @@ class Subscription:
                     self._end_opening()
                     if is_in_line:
                         return NOTHING
-                queue = self.queue
+                queue: Any = self.queue
                 if queue is None:
                     # It is still to be attached, while another member of its union is polled.
                     return NOTHING
-                if type(queue) is CallPosition:
-                    # The broadcast delivers everything to it but its end.
-                    return NOTHING if self.end is None or len(queue) else ENDED
-                skipped = queue.dropped - self._dropped_delivered
-                if skipped and not self._is_in_batch:
-                    self._dropped_delivered += skipped
-                    self._delivered += 1
-                    return wrap_single(overflow_event(skipped), self.request.options)
                 pace = self._pace
-                taken = cast(Any, queue).take() if pace is None else self._net(pace, queue)
+                reported = self._dropped_delivered
+                taken = queue.next(reported) if pace is None else self._net(pace, queue, reported)
+                if type(taken) is int:
+                    self._dropped_delivered = reported + taken
+                    self._delivered += 1
+                    return wrap_single(overflow_event(taken), self.request.options)
                 if taken is not None:
                     is_commit = self.request.options.batches
                     if pace is None:
@@ -491,14 +488,17 @@ class Subscription:
                     if event is not None:
                         self._delivered += 1
                         return event
+                elif type(queue) is CallPosition:
+                    # The broadcast delivers everything to it but its end.
+                    return NOTHING if self.end is None or len(queue) else ENDED
                 elif self.state == "behind":
-                    self._read_on(cast(OwnQueue, queue))
+                    self._read_on(queue)
                     if is_in_line:
                         return NOTHING
                 elif self.end is None and self._is_in_use():
                     return NOTHING
                 elif queue is self.queue:
-                    return NOTHING if len(queue) else ENDED
+                    return NOTHING if len(queue) else ENDED  # type: ignore[arg-type]
         except Exception as error:
             # A filter or a map failed for an initial value.
             self._end(error)
@@ -597,10 +597,13 @@ class Subscription:
             return False
         return True
 
-    def _net(self, pace: Pace, queue: Any) -> Any:
-        """The next net difference, or a whole batch where whole commits are delivered. None: nothing."""
-        if pace.batch is None and not (self._is_due(pace, queue) and self._take_batch(pace, queue)):
-            return None
+    def _net(self, pace: Pace, queue: Any, reported: int) -> Any:
+        """As `FeedQueue.next`, with the next net difference, or a whole batch where whole commits are delivered."""
+        if pace.batch is None:
+            if queue.dropped != reported:
+                return queue.dropped - reported
+            if not (self._is_due(pace, queue) and self._take_batch(pace, queue)):
+                return None
         return pace.rest() if self.request.options.batches else pace.next()
 
     def _events(self, deltas: Sequence[AnyDelta]) -> Any:

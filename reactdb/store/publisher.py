@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from threading import get_ident
 from typing import Any, Protocol
 
-from reactdb import budget
 from reactdb.change import Change, Commit
 from reactdb.clock import monotonic
 from reactdb.errors import CorruptDatabase, DatabaseBusy, HistoryLost, ReactDBError
@@ -31,7 +30,16 @@ from reactdb.store.transaction import WriteTransaction
 MOST_CHANGES = 10_000
 # Seconds between two looks of a thread that waits for more to be published.
 LOOK_S = 0.005
-NONE_DROPPED: tuple[list[int], list[tuple[int, str]]] = ([], [])
+
+
+class Drain(Protocol):
+    """The type of `CommitListener.drain`."""
+
+    def __call__(self, *, is_outside: bool = False) -> None: ...
+
+
+def drain_nothing(*, is_outside: bool = False) -> None:
+    """Without a listener, nothing is queued."""
 
 
 class CommitListener(Protocol):
@@ -42,8 +50,9 @@ class CommitListener(Protocol):
     def open_views(self) -> Sized:
         """The views of all feeds that are open. As long as it is empty, commits are not put together."""
 
-    def route(self, commit: Commit) -> None:
-        """Take in the next commit. Must not raise, run user code or write."""
+    @property
+    def route(self) -> Callable[[Commit], None]:
+        """Takes in the next commit, and says in `Publisher.routing_thread` where. Must not raise, run user code or write."""
 
     def lowest_needed(self, oldest: int) -> int | None:
         """The smallest position >= `oldest` from which some feed has still to read the log, or None. Called without the publish
@@ -84,6 +93,9 @@ class Publisher:
     Attributes:
         listener: The feeds; None before the first was opened.
         published: The seq up to which the listener has every commit.
+        drain: The listener's function that delivers the queued events. Called without any lock held, after every commit; also
+            where no feed is open any more, because feeds that the last commit ended have yet to be notified.
+        routing_thread: The thread inside of the listener's `route`, or None. The listener writes it under `lock`.
         committing: Held by the writer from COMMIT until the commit is published, and by a thread that publishes
             commits from the log: the thread that made a commit of this process also publishes it. Taken before
             `lock`.
@@ -101,7 +113,8 @@ class Publisher:
         self.published = seq
         self._catalogue = engine.catalogue
         self._names = PastNames()
-        self._routing: int | None = None  # the thread inside of `route`
+        self.drain: Drain = drain_nothing
+        self.routing_thread: int | None = None
         # Threads that publish, or deliver, commits of other processes.
         self._catching_up: set[int] = set()
         # The error that every feed is to end with.
@@ -114,7 +127,12 @@ class Publisher:
 
     def is_routing(self) -> bool:
         """Whether this thread is inside the listener's `route`: a predicate that writes must be refused."""
-        return self._routing is not None and self._routing == get_ident()
+        return self.routing_thread is not None and self.routing_thread == get_ident()
+
+    def set_listener(self, listener: CommitListener) -> None:
+        """From now on, commits go to the listener. Called with `lock` held, once."""
+        self.drain = listener.drain
+        self.listener = listener
 
     def begin_listening(self, seq: int) -> None:
         """A listener that was not active becomes so, having read everything up to `seq`. Called with `lock` held."""
@@ -133,9 +151,8 @@ class Publisher:
                 count = transaction.count
                 if not count and not transaction.is_catalogue_changed:
                     continue
-                first = transaction.first
+                changes, first = transaction.changes, transaction.first
                 last = first + count - 1
-                changes = transaction.changes
                 if first > self.published + 1:
                     # Another process wrote in between.
                     self._publish_log(listener, first - 1)
@@ -143,11 +160,12 @@ class Publisher:
                     # It began before there was a listener, or was published in part from the log already.
                     self._publish_log(listener, last)
                     changes = []
-                tables, indexes = NONE_DROPPED
                 if transaction.is_catalogue_changed:
-                    tables, indexes = self._find_dropped(transaction.catalogue)
-                if changes or tables or indexes:
-                    self._route(listener, Commit(changes, last, tables, indexes))
+                    dropped = self._find_dropped(transaction.catalogue)
+                    if changes or any(dropped):
+                        listener.route(Commit(changes, last, *dropped))
+                elif changes:
+                    listener.route(Commit(changes, last))
                 if last > self.published:
                     self.published = last
 
@@ -219,7 +237,7 @@ class Publisher:
                 self._publish_log(listener, head)
             tables, indexes = self._find_dropped(catalogue)
             if tables or indexes:
-                self._route(listener, Commit([], head, tables, indexes))
+                listener.route(Commit([], head, tables, indexes))
                 has_news = True
         if has_news:
             self.drain()
@@ -282,44 +300,17 @@ class Publisher:
     def _route_log(self, listener: CommitListener, changes: list[Change], until: int) -> None:
         """Publish a page of the log. `until`: where it ends, if it has no changes."""
         for group in group_by_commit(changes):
-            self._route(listener, Commit(group, group[-1].seq))
+            listener.route(Commit(group, group[-1].seq))
         self.published = changes[-1].seq if changes else until
-
-    def _route(self, listener: CommitListener, commit: Commit) -> None:
-        self._routing = get_ident()
-        # The time limit of the query that has made the commit, or noticed it, is not for the predicates of other feeds.
-        outer = budget.current.get()
-        if outer is not None:
-            budget.current.set(None)
-        try:
-            listener.route(commit)
-        finally:
-            if outer is not None:
-                budget.current.set(outer)
-            self._routing = None
 
     def abandon(self) -> None:
         """Make new locks, in a forked child: threads of the parent may hold the old ones."""
         self.lock = threading.RLock()
         self.committing = threading.Lock()
-        self._routing = None
+        self.routing_thread = None
         self._catching_up = set()
         if self.listener is not None:
             self.listener.abandon()
-
-    def drain(self, *, is_outside: bool = False) -> None:
-        """Let the listener deliver its queued events. No lock is held."""
-        # Also where no feed is open any more: feeds that the last commit ended have yet to be notified.
-        listener = self.listener
-        if listener is not None:
-            outer = budget.current.get()
-            if outer is not None:
-                budget.current.set(None)
-            try:
-                listener.drain(is_outside=is_outside)
-            finally:
-                if outer is not None:
-                    budget.current.set(outer)
 
 
 def find_dropped(before: Catalogue, after: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:

@@ -38,16 +38,16 @@ def test_the_token_after_an_event_is_past_it_also_while_others_are_still_being_t
     """Whoever keeps it with the event is not told the event again."""
     feed = games.changes(include_seq=True, squash=squash)
     found: list[tuple[int, int]] = []
-    live = hub(db).live
-    dispatch = live.dispatch
+    listener = hub(db)
+    route = listener.route
 
     def look(commit: Any) -> None:
         """What a thread may do that polls while the commit is in the queue, and does not count as published."""
-        dispatch(commit)
+        route(commit)
         event = cursor.next(timeout=0)
         found.append((event["seq"], int(feed.token.rpartition(".")[2])))
 
-    live.dispatch = look
+    listener.route = look
     with feed.cursor() as cursor:
         for number in range(5):
             games.insert({"id": number})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import linecache
 import sys
 from collections.abc import Callable
 from decimal import Decimal
@@ -355,12 +356,19 @@ def lines_of(work: Callable[[], Any]) -> list[Line]:
         # Python raises Ctrl-C after calls and jumps, and `Dispatcher.run` gives its lock back by that.
         if frame.f_code.co_filename not in FILES or frame.f_code is dispatch.Dispatcher.run.__code__:
             return None
-        if event == "line":
+        if event == "line" and not is_at_mark(frame):
             found[frame.f_code, frame.f_lineno] = None
         return trace
 
     traced(trace, work)
     return list(found)
+
+
+def is_at_mark(frame: Any) -> bool:
+    """Whether the line only sets or resets the mark of the routing thread: between it and the `try` around the work there is no
+    call, so Python raises no Ctrl-C there."""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+    return line == "try:" or "routing_thread" in line
 
 
 def struck_at(place: Line, work: Callable[[], Any]) -> None:

@@ -432,8 +432,8 @@ MUTANTS = [
     ),
     Mutant(
         "a reader of a shared queue does not hear what it missed",
-        "reactdb.feeds.broadcast.ReadPosition.take",
-        "self._ += _ - _",
+        "reactdb.feeds.broadcast.ReadPosition.next",
+        "self._ += _",
         "pass",
         ("tests/feeds/test_feeds_shared.py::test_subscribers_hear_what_they_would_with_queues_of_their_own",),
     ),

@@ -83,7 +83,7 @@ class FieldAxis(Value):
     def values(self, change: Change) -> Sequence[bytes]:
         path = self.path
         old, new = change.documents()
-        before = route_of(old, path)
+        before = None if old is None else route_of(old, path)
         if old is not None and new is not None and len(path) == 1 and path[0] in old:
             # Often the very same object, because the write has changed other fields.
             (name,) = path

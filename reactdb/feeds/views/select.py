@@ -65,15 +65,12 @@ class PairingView(SourceView):
             copies = source.sort_keys(change.key_bytes, None)
             if len(copies) < 2:
                 return (change,) if copies else ()
-        old = self.results(change, is_new=False)
-        new = self.results(change, is_new=True)
+        has_old, has_new = change.old_bytes is not None, change.new_bytes is not None
+        old = self.results(change, is_new=False) if has_old else ()
+        new = self.results(change, is_new=True) if has_new else ()
         if not old and not new:
             return ()
-        if (
-            pipeline.only_tests
-            and len(old) == (change.old_bytes is not None)
-            and len(new) == (change.new_bytes is not None)
-        ):
+        if pipeline.only_tests and len(old) == has_old and len(new) == has_new:
             # The documents are in the result as they are, and the store logs no change that changes nothing.
             return (change,)
         return self._pair_copies(change, old, new)

@@ -103,8 +103,9 @@ class Source:
         if self.index is None:
             if positions is not None:
                 return positions.get(key, NO_KEYS)
-            sort_key = self._inside(key, key)
-            return NO_KEYS if sort_key is None else (sort_key,)
+            if not self.start <= key < self.stop:
+                return NO_KEYS
+            return (invert(key) if self.is_reversed else key,)
         entries = self.index.entries(document)
         if positions is not None:
             keys = [
