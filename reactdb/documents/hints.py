@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from reactdb.call_stack import find_caller
+from reactdb.change import TableReference
 from reactdb.documents.access_path import find_table
 from reactdb.errors import format_value
 from reactdb.expression import Call, field_path, find_compared_fields, find_dict_patterns
@@ -313,16 +314,19 @@ class HintLog:
     Thread safety: any thread. Two threads at once may examine a query twice and log the hint twice.
     """
 
-    __slots__ = ("_examined",)
+    __slots__ = ("_empty", "_examined")
 
     def __init__(self) -> None:
         # File, first line of the function, place in its code.
         self._examined: set[tuple[str, int, int]] = set()
+        # Lines whose table had no documents: the table, and the seq at which it was looked at.
+        self._empty: dict[tuple[str, int, int], tuple[TableReference, int]] = {}
 
     def look(
         self,
         query: Query,
         snapshot: Callable[[], AbstractContextManager[Snapshot]],
+        newest_seq: Callable[[], int | None],
         *,
         found_nothing: bool,
     ) -> None:
@@ -330,6 +334,7 @@ class HintLog:
 
         Args:
             snapshot: Opens the snapshot for the examination.
+            newest_seq: Reads the seq of the newest change; None where changes may be visible that have none yet.
             found_nothing: The result is empty, or not known yet. Otherwise hints that explain an empty result are left out.
         """
         for step in query.steps:
@@ -345,11 +350,18 @@ class HintLog:
         if place in self._examined or len(self._examined) >= MOST_PLACES:
             return
         try:
+            empty = self._empty.get(place)
+            if empty is not None and empty == (query.table, newest_seq()):
+                return
             with snapshot() as now:
                 if not now.rows(find_table(query.table, now), limit=1):
                     # An empty table gives no evidence: the line is examined when the table has documents.
+                    if len(self._empty) >= MOST_PLACES:
+                        self._empty.clear()
+                    self._empty[place] = query.table, now.seq
                     return
                 self._examined.add(place)
+                self._empty.pop(place, None)
                 texts = [
                     hint.text
                     for hint in hints(query, now, SAMPLE)

@@ -11,7 +11,7 @@ Rule of this file: it never evaluates a document, and says nothing that does not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from reactdb.errors import InvalidKey, QueryError
@@ -248,7 +248,10 @@ def _is_open(node: Node) -> bool:
 
 
 def _is_of_row(node: Node) -> bool:
-    return node.uses_row and is_deterministic(node) and not _is_open(node)
+    # Most are fields.
+    return node.uses_row and (
+        field_path(node) is not None or (is_deterministic(node) and not _is_open(node))
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -269,17 +272,31 @@ def find_index_ranges(
         index: The indexed expression of `row`; for a compound index, `make_array` of its parts.
         multi: Each element of the value has an entry of its own. Then `contains` can be looked up.
     """
+    (ranges,) = find_ranges_of_indexes(condition, ((index, multi),))
+    return ranges
+
+
+def find_ranges_of_indexes(
+    condition: Expression | Predicate, indexes: Sequence[tuple[Expression, bool]]
+) -> list[tuple[KeyRange, ...] | None]:
+    """The same for several indexes, each with whether it is multi: the condition is looked through once."""
     node = _known_condition(condition)
     if node is None:
-        return None
-    if multi:
-        return _multi_ranges(node, index.key)
+        return [None] * len(indexes)
     implied = _find_implied(node)
+    return [
+        _multi_ranges(node, index.key) if multi else _ranges_of_index(implied, index)
+        for index, multi in indexes
+    ]
+
+
+def _ranges_of_index(implied: _Implied, index: Expression) -> tuple[KeyRange, ...] | None:
     conjunct = implied.get(index.key)
     if conjunct is not None:
         return conjunct[1]
-    if isinstance(index.node, Call) and index.node.operation == "make_array" and index.node.arguments:
-        return _compound_ranges(implied, index.node.arguments)
+    node = index.node
+    if isinstance(node, Call) and node.operation == "make_array" and node.arguments:
+        return _compound_ranges(implied, node.arguments)
     return None
 
 
@@ -488,11 +505,13 @@ def is_deterministic(expression: Expression | Predicate | Node, *, allow_now: bo
         allow_now: Take `r.now()` for a constant, as it is within one query or feed.
     """
     if isinstance(expression, Predicate):
-        parts = [expression.expression, expression.default]
-        return all(
-            is_deterministic(part, allow_now=allow_now) for part in parts if isinstance(part, Expression)
+        condition, default = expression.expression, expression.default
+        return (condition is None or is_deterministic(condition, allow_now=allow_now)) and (
+            isinstance(default, bool) or is_deterministic(default, allow_now=allow_now)
         )
     node = expression.node if isinstance(expression, Expression) else expression
+    if not node.rare:
+        return True
     return all(_is_steady(inner, allow_now) for inner in walk(node) if isinstance(inner, Call))
 
 

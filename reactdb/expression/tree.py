@@ -16,7 +16,8 @@ that code which walks a tree may recurse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from itertools import count
 from typing import Any, Final
 
@@ -33,8 +34,9 @@ _SHORT: Final = 4096
 _variable_ids = count(1)
 
 
-RARE: Final = frozenset(("group", "literal", "now"))
-"""Operations with special care in compiling or checking a tree; most trees have none of them."""
+RARE: Final = frozenset(("group", "literal", "now", "random", "sample", "uuid"))
+"""Operations with special care in compiling or checking a tree; most trees have none of them. Every operation that is not
+deterministic is here."""
 
 _NOTHING_RARE: Final[frozenset[str]] = frozenset()
 
@@ -208,15 +210,30 @@ def node_key(node: Node) -> bytes:
     return b"".join(parts)
 
 
-def _write_key(node: Node, parts: list[bytes], names: dict[int, int]) -> None:
+@lru_cache(maxsize=1_024)
+def _key_of_field(name: str) -> bytes:
+    """The key of `row[name]`, which is in most conditions."""
+    return _key_of_call("bracket", 2, 0) + b"r" + _key_of_constant(name)
+
+
+@lru_cache(maxsize=1_024)
+def _key_of_call(operation: str, arguments: int, options: int) -> bytes:
+    """The first part of the key of a call. The keys of its arguments and of its options follow."""
+    name = operation.encode()
+    return b"(%d:%b%d,%d." % (len(name), name, arguments, options)
+
+
+def _key_of_constant(value: Any) -> bytes:
+    if value is minval or value is maxval:
+        return b"m" if value is minval else b"M"
+    data = encode_value(with_sorted_keys(value) if isinstance(value, (dict, list)) else value)
+    return b"c%d:%b" % (len(data), data)
+
+
+def _write_key(node: Node, parts: list[bytes], names: Mapping[int, int]) -> None:
     # Every part says its own length or number of parts, so no two trees have the same bytes.
     if isinstance(node, Constant):
-        value = node.value
-        if value is minval or value is maxval:
-            parts.append(b"m" if value is minval else b"M")
-        else:
-            data = encode_value(with_sorted_keys(value))
-            parts.append(b"c%d:%b" % (len(data), data))
+        parts.append(_key_of_constant(node.value))
     elif isinstance(node, Row):
         parts.append(b"r")
     elif isinstance(node, Variable):
@@ -228,9 +245,14 @@ def _write_key(node: Node, parts: list[bytes], names: dict[int, int]) -> None:
         parts.append(b"f%d." % len(node.parameters))
         _write_key(node.body, parts, inner)
     elif isinstance(node, Call):
-        name = node.operation.encode()
-        parts.append(b"(%d:%b%d,%d." % (len(name), name, len(node.arguments), len(node.options)))
-        for argument in node.arguments:
+        arguments = node.arguments
+        if node.operation == "bracket" and type(arguments[0]) is Row and len(arguments) == 2:
+            name = arguments[1]
+            if type(name) is Constant and type(name.value) is str and not node.options:
+                parts.append(_key_of_field(name.value))
+                return
+        parts.append(_key_of_call(node.operation, len(arguments), len(node.options)))
+        for argument in arguments:
             _write_key(argument, parts, names)
         for option, argument in node.options:
             parts.append(b"%d:%b" % (len(option.encode()), option.encode()))

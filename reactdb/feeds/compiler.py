@@ -47,7 +47,7 @@ from reactdb.query import (
     Step,
     Union,
 )
-from reactdb.store.catalogue import TableInfo
+from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.snapshot import Snapshot
 
 EAGER = "Cannot call `changes` on an eager stream."
@@ -88,7 +88,7 @@ class Plan:
 
 def compile_query(
     query: Query,
-    snapshot: Snapshot,
+    state: Snapshot | Catalogue,
     failures: Failures,
     *,
     include_offsets: bool = False,
@@ -98,6 +98,7 @@ def compile_query(
     """The view of a query. Not seeded yet.
 
     Args:
+        state: The tables and indexes of a moment.
         failures: Counts the documents that cannot be computed. It belongs to the view.
 
     Raises:
@@ -115,7 +116,7 @@ def compile_query(
         raise InvalidOption("include_catalogue is an option of db.changes(), the feed of all tables")
     queries = _members(query)
     members = [
-        _Member(member, find_table(member.table, snapshot), is_alone=len(queries) == 1) for member in queries
+        _Member(member, find_table(member.table, state), is_alone=len(queries) == 1) for member in queries
     ]
     key: Hashable = members[0].key if len(members) == 1 else tuple(member.key for member in members)
     last = members[0].last
@@ -143,6 +144,8 @@ def compile_query(
 
 def _members(query: Query) -> list[Query]:
     """The members of a union, each with the steps that follow the union; of any other query, the query alone."""
+    if not any([isinstance(step, Union) for step in query.steps]):
+        return [query]
     members = [Query(query.table)]
     for step in query.steps:
         if isinstance(step, Union):
@@ -252,7 +255,9 @@ class _Member:
         self.last = _split_derived_steps(steps)
         extreme = self._extreme(steps) if is_alone else None
         _check_steps(steps)
-        self.access: Access = access(Query(query.table, tuple(steps)), table)
+        if len(steps) != len(query.steps):
+            query = Query(query.table, tuple(steps))
+        self.access: Access = access(query, table)
         self.window: tuple[int, int | None] | None = None
         self.steps: list[Step] = []
         self.is_ordered = any(isinstance(step, OrderBy) for step in steps)

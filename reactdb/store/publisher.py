@@ -116,6 +116,10 @@ class Publisher:
         """Whether this thread is inside the listener's `route`: a predicate that writes must be refused."""
         return self._routing is not None and self._routing == get_ident()
 
+    def has_published(self, head: int, catalogue: Catalogue) -> bool:
+        """Whether the listener has every commit of a file that ends at `head` and has this catalogue. Called with `lock` held."""
+        return head == self.published and catalogue.version <= self._catalogue.version
+
     def begin_listening(self, seq: int) -> None:
         """A listener that was not active becomes so, having read everything up to `seq`. Called with `lock` held."""
         self.published = max(self.published, seq)
