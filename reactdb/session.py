@@ -263,7 +263,7 @@ class Session:
         with self.read() as snapshot:
             return snapshot.newest(find_table(table, snapshot), key)
 
-    def newest_seq(self) -> int | None:
+    def committed_seq(self) -> int | None:
         """The seq of the newest committed change; None inside of a transaction of this flow, which may have written more."""
         self.check_open()
         return None if self.engine.current_transaction() is not None else self.engine.newest_seq()

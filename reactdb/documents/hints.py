@@ -319,14 +319,14 @@ class HintLog:
     def __init__(self) -> None:
         # File, first line of the function, place in its code.
         self._examined: set[tuple[str, int, int]] = set()
-        # Lines whose table had no documents: the table, and the seq at which it was looked at.
-        self._empty: dict[tuple[str, int, int], tuple[TableReference, int]] = {}
+        # Tables without documents, and the seq at which that was seen.
+        self._empty: dict[TableReference, int] = {}
 
     def look(
         self,
         query: Query,
         snapshot: Callable[[], AbstractContextManager[Snapshot]],
-        newest_seq: Callable[[], int | None],
+        committed_seq: Callable[[], int | None],
         *,
         found_nothing: bool,
     ) -> None:
@@ -334,7 +334,7 @@ class HintLog:
 
         Args:
             snapshot: Opens the snapshot for the examination.
-            newest_seq: Reads the seq of the newest change; None where changes may be visible that have none yet.
+            committed_seq: Reads the seq of the newest change; None where changes may be visible that have none yet.
             found_nothing: The result is empty, or not known yet. Otherwise hints that explain an empty result are left out.
         """
         for step in query.steps:
@@ -342,26 +342,24 @@ class HintLog:
                 break
         else:
             return
-        frame = find_caller()
-        if frame is None:
-            return
-        code = frame.f_code
-        place = (code.co_filename, code.co_firstlineno, frame.f_lasti)
-        if place in self._examined or len(self._examined) >= MOST_PLACES:
-            return
         try:
-            empty = self._empty.get(place)
-            if empty is not None and empty == (query.table, newest_seq()):
+            empty_at = self._empty.get(query.table)
+            if empty_at is not None and empty_at == committed_seq():
+                return
+            frame = find_caller()
+            if frame is None:
+                return
+            code = frame.f_code
+            place = (code.co_filename, code.co_firstlineno, frame.f_lasti)
+            if place in self._examined or len(self._examined) >= MOST_PLACES:
                 return
             with snapshot() as now:
                 if not now.rows(find_table(query.table, now), limit=1):
                     # An empty table gives no evidence: the line is examined when the table has documents.
-                    if len(self._empty) >= MOST_PLACES:
-                        self._empty.clear()
-                    self._empty[place] = query.table, now.seq
+                    self._empty[query.table] = now.seq
                     return
+                self._empty.pop(query.table, None)
                 self._examined.add(place)
-                self._empty.pop(place, None)
                 texts = [
                     hint.text
                     for hint in hints(query, now, SAMPLE)

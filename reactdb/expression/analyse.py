@@ -20,7 +20,7 @@ from reactdb.expression.compile import COMPARISONS, FLIPPED
 from reactdb.expression.evaluate import is_spliced, run
 from reactdb.expression.predicate import Predicate
 from reactdb.expression.registry import OPERATIONS
-from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, node_key, walk
+from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, name_of_field, node_key, walk
 from reactdb.values.collation import key_bytes, maxval, minval
 from reactdb.values.value import Value
 
@@ -248,9 +248,8 @@ def _is_open(node: Node) -> bool:
 
 
 def _is_of_row(node: Node) -> bool:
-    # Most are fields.
-    return node.uses_row and (
-        field_path(node) is not None or (is_deterministic(node) and not _is_open(node))
+    return name_of_field(node) is not None or (
+        node.uses_row and is_deterministic(node) and not _is_open(node)
     )
 
 

@@ -205,14 +205,25 @@ def node_key(node: Node) -> bytes:
     Constants count by their encoding (1, 1.0 and true differ), whatever the order of their keys; the names of
     variables do not count.
     """
+    name = name_of_field(node)
+    if name is not None:
+        return _key_of_field(name)
     parts: list[bytes] = []
     _write_key(node, parts, {})
     return b"".join(parts)
 
 
+def name_of_field(node: Node) -> str | None:
+    """The name, where the node is `row[name]`, which is in most conditions."""
+    if type(node) is Call and node.operation == "bracket" and len(node.arguments) == 2 and not node.options:
+        value, name = node.arguments
+        if type(value) is Row and type(name) is Constant and type(name.value) is str:
+            return name.value
+    return None
+
+
 @lru_cache(maxsize=1_024)
 def _key_of_field(name: str) -> bytes:
-    """The key of `row[name]`, which is in most conditions."""
     return _key_of_call("bracket", 2, 0) + b"r" + _key_of_constant(name)
 
 
@@ -232,7 +243,19 @@ def _key_of_constant(value: Any) -> bytes:
 
 def _write_key(node: Node, parts: list[bytes], names: Mapping[int, int]) -> None:
     # Every part says its own length or number of parts, so no two trees have the same bytes.
-    if isinstance(node, Constant):
+    if isinstance(node, Call):
+        arguments = node.arguments
+        parts.append(_key_of_call(node.operation, len(arguments), len(node.options)))
+        for argument in arguments:
+            name = name_of_field(argument)
+            if name is None:
+                _write_key(argument, parts, names)
+            else:
+                parts.append(_key_of_field(name))
+        for option, argument in node.options:
+            parts.append(b"%d:%b" % (len(option.encode()), option.encode()))
+            _write_key(argument, parts, names)
+    elif isinstance(node, Constant):
         parts.append(_key_of_constant(node.value))
     elif isinstance(node, Row):
         parts.append(b"r")
@@ -244,16 +267,3 @@ def _write_key(node: Node, parts: list[bytes], names: Mapping[int, int]) -> None
             inner[parameter] = len(inner)
         parts.append(b"f%d." % len(node.parameters))
         _write_key(node.body, parts, inner)
-    elif isinstance(node, Call):
-        arguments = node.arguments
-        if node.operation == "bracket" and type(arguments[0]) is Row and len(arguments) == 2:
-            name = arguments[1]
-            if type(name) is Constant and type(name.value) is str and not node.options:
-                parts.append(_key_of_field(name.value))
-                return
-        parts.append(_key_of_call(node.operation, len(arguments), len(node.options)))
-        for argument in arguments:
-            _write_key(argument, parts, names)
-        for option, argument in node.options:
-            parts.append(b"%d:%b" % (len(option.encode()), option.encode()))
-            _write_key(argument, parts, names)

@@ -144,7 +144,7 @@ def compile_query(
 
 def _members(query: Query) -> list[Query]:
     """The members of a union, each with the steps that follow the union; of any other query, the query alone."""
-    if not any([isinstance(step, Union) for step in query.steps]):
+    if Union not in map(type, query.steps):
         return [query]
     members = [Query(query.table)]
     for step in query.steps:
@@ -260,7 +260,7 @@ class _Member:
         self.access: Access = access(query, table)
         self.window: tuple[int, int | None] | None = None
         self.steps: list[Step] = []
-        self.is_ordered = any(isinstance(step, OrderBy) for step in steps)
+        self.is_ordered = OrderBy in map(type, steps)
         for step in self.access.rest:
             self._take(step)
         if extreme is not None:
@@ -327,7 +327,7 @@ class _Member:
         source = source_of(self.access)
         # Without offsets and limits, an order needs no state: it only says in which order the initial values come.
         if self.window is None and not (self.is_ordered and include_offsets):
-            is_ordered = any(isinstance(step, OrderBy) for step in self.steps)
+            is_ordered = OrderBy in map(type, self.steps)
             return SelectView(source, pipeline(self.steps, prefix), failures, is_ordered=is_ordered)
         skip, limit = (0, None) if self.window is None else self.window
         # skip and limit count values, and null is a value.

@@ -433,8 +433,6 @@ class FeedHub:
         """Follow other processes while a feed is open. Not under the publish lock, which `follow` takes."""
         if self.engine.is_memory:
             return
-        from reactdb.store import follow
-
         with self._following_lock:
             wanted = bool(self.live.nodes or self.live.behind)
             if not self._is_following and not self.engine.is_usable:
@@ -443,6 +441,9 @@ class FeedHub:
                 wanted = False
             if wanted is self._is_following:
                 return
+            # Imported here because a file that is not followed needs none of it.
+            from reactdb.store import follow
+
             # Neither, until it is done: Ctrl-C may strike, and both can be done twice.
             self._is_following = None
             if wanted:
