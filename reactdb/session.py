@@ -559,7 +559,7 @@ class Session:
         self.check_open()
         hub = hub_of(self.engine)
         request = self.timed(request_type or Request)(
-            self.engine, hub.log_when_unlocked, query, options, self
+            self.engine, hub.say, query, options, self
         )
         request.purpose = purpose
         return FeedReader(Flow(hub, request), on_ready, clock)

@@ -15,6 +15,7 @@ Rule of this file: a query that cannot be kept up to date is refused here, befor
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import chain
 
 from reactdb.documents.access_path import Access, access, find_table, with_indexed_values
 from reactdb.errors import InvalidOption, QueryError, UnsupportedFeed
@@ -250,7 +251,8 @@ class _Member:
     def __init__(self, query: Query, table: TableInfo, *, is_alone: bool) -> None:
         query = with_indexed_values(query, table)
         steps = list(query.steps)
-        self.key: Hashable = (table.id, *(step.identity for step in steps))
+        # A step's class says how many values follow it.
+        self.key: Hashable = (table.id, *chain.from_iterable([step.identity for step in steps]))
         self.table = table
         self.last = _split_derived_steps(steps)
         extreme = self._extreme(steps) if is_alone else None
@@ -328,7 +330,9 @@ class _Member:
         # Without offsets and limits, an order needs no state: it only says in which order the initial values come.
         if self.window is None and not (self.is_ordered and include_offsets):
             is_ordered = OrderBy in map(type, self.steps)
-            return SelectView(source, pipeline(self.steps, prefix), failures, is_ordered=is_ordered)
+            # Very many views of filters share the tuple with their query.
+            steps = self.access.rest if self.steps == [*self.access.rest] else self.steps
+            return SelectView(source, pipeline(steps, prefix), failures, is_ordered=is_ordered)
         skip, limit = (0, None) if self.window is None else self.window
         # skip and limit count values, and null is a value.
         steps = pipeline(self.steps, prefix, keeps_null=True)

@@ -91,7 +91,7 @@ class Feed(Stays, Represented, Observable[Event]):
             InvalidOption, UnsupportedFeed, TableNotFound, IndexNotFound, HistoryLost, HistoryDiverged.
         """
         super().__init__()
-        self._begin(Flow(hub, Request(hub.engine, hub.log_when_unlocked, query, options, handle)), scheduler)
+        self._begin(Flow(hub, Request(hub.engine, hub.say, query, options, handle)), scheduler)
 
     def _begin(self, flow: Flow, scheduler: Any) -> None:
         self._flow = flow

@@ -64,13 +64,16 @@ class FeedHub:
         live: The nodes, and the subscriptions that read on from the log.
         open_views: The nodes by the common key of equal queries.
         ready: Puts something into the dispatcher's line.
+        say: `log_when_unlocked`.
         beginning: For each consumer that begins in a thread: the position from which it has still to read the log.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._lock = engine.publisher.lock
-        self.live = LiveViews(StateAt(engine), self.log_when_unlocked)
+        # One object for all feeds.
+        self.say = self.log_when_unlocked
+        self.live = LiveViews(StateAt(engine), self.say)
         self.open_views = self.live.nodes
         self.ready = self.live.dispatcher.ready
         self._forgotten: deque[Subscription] = deque()
