@@ -135,39 +135,46 @@ def test_a_start_behind_another_process_delivers_its_commits_to_the_older_feeds_
 # The catalogue
 
 
-def test_a_table_that_was_dropped_between_two_starts_is_noticed(db: Any) -> None:
+SELECTIONS: list[Callable[[Any], Any]] = [lambda games: games, lambda games: games.filter(row["score"] == 3)]
+
+
+@pytest.mark.parametrize("select", SELECTIONS)
+def test_a_table_that_was_dropped_between_two_starts_is_noticed(db: Any, select: Callable[[Any], Any]) -> None:
     games = db.table_create("games")
-    feed = games.filter(row["score"] == 3).changes()
+    feed = select(games).changes()
     feed.subscribe(lambda event: None)
     db.table_drop("games")
 
     with pytest.raises(TableNotFound):
         feed.subscribe(lambda event: None)
     with pytest.raises(TableNotFound):
-        games.filter(row["score"] == 3).changes()
+        select(games).changes()
 
     db.table_create("games")
     heard: list[Any] = []
     feed.subscribe(heard.append)
-    games.filter(row["score"] == 3).changes().subscribe(heard.append)
+    select(games).changes().subscribe(heard.append)
     games.insert({"id": 1, "score": 3})
     assert 2 == len(heard)
 
 
-def test_a_table_that_another_process_drops_between_two_starts_is_noticed(file_db: Any, quiet: None) -> None:
+@pytest.mark.parametrize("select", SELECTIONS)
+def test_a_table_that_another_process_drops_between_two_starts_is_noticed(
+    file_db: Any, quiet: None, select: Callable[[Any], Any]
+) -> None:
     games = file_db.table_create("games")
-    feed = games.filter(row["score"] == 3).changes()
+    feed = select(games).changes()
     feed.subscribe(lambda event: None)
     with another_process(file_db.path) as other:
         other.table_drop("games")
         with pytest.raises(TableNotFound):
-            games.filter(row["score"] == 3).changes()
+            select(games).changes()
         with pytest.raises(TableNotFound):
             feed.subscribe(lambda event: None)
 
         other.table_create("games")
         heard: list[Any] = []
-        games.filter(row["score"] == 3).changes().subscribe(heard.append)
+        select(games).changes().subscribe(heard.append)
         games.insert({"id": 1, "score": 3})
     assert 1 == len(heard)
 
@@ -284,6 +291,18 @@ def play(db: Any, actions: list[Any]) -> list[Any]:
         told.append(feed.stats())
         handle.dispose()
     return told
+
+
+def test_feeds_of_one_query_are_called_in_the_order_in_which_they_began(db: Any) -> None:
+    games = db.table_create("games")
+    heard: list[int] = []
+    for number in range(4):
+        if number == 3:
+            games.insert({"id": 1})
+        games.changes().subscribe(lambda event, number=number: heard.append(number))  # type: ignore[misc]
+    games.insert({"id": 2})
+
+    assert [0, 1, 2, 0, 1, 2, 3] == heard
 
 
 @settings(max_examples=examples(200), deadline=None)
