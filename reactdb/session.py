@@ -558,9 +558,7 @@ class Session:
 
         self.check_open()
         hub = hub_of(self.engine)
-        request = self.timed(request_type or Request)(
-            self.engine, hub.say, query, options, self
-        )
+        request = self.timed(request_type or Request)(self.engine, hub.say, query, options, self)
         request.purpose = purpose
         return FeedReader(Flow(hub, request), on_ready, clock)
 

@@ -613,7 +613,9 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
         return to_polars(self.to_arrow(fields=fields, schema=schema))
 
     def _watch(self, options: Mapping[str, Any]) -> Feed[Any]:
-        self._session.hints.look(self._query, self._session.read, self._session.committed_seq, found_nothing=True)
+        self._session.hints.look(
+            self._query, self._session.read, self._session.committed_seq, found_nothing=True
+        )
         return self._session.watch(self._query, options)
 
     @property
@@ -670,7 +672,9 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
         from reactdb.feeds.livelist import LiveList, is_single
         from reactdb.feeds.livevalue import LiveValue
 
-        self._session.hints.look(self._query, self._session.read, self._session.committed_seq, found_nothing=True)
+        self._session.hints.look(
+            self._query, self._session.read, self._session.committed_seq, found_nothing=True
+        )
         kind: Any = LiveValue if is_single(self._query) else LiveList
         return kind(self, scheduler=scheduler, skip_origin=skip_origin, wait=wait)  # type: ignore[no-any-return]
 
@@ -797,7 +801,9 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
                 runs_user_code = True
         if not query.is_point:
             # Before the write, because after it the documents may be gone or changed. The result is not known yet.
-            self._session.hints.look(query, self._session.read, self._session.committed_seq, found_nothing=True)
+            self._session.hints.look(
+                query, self._session.read, self._session.committed_seq, found_nothing=True
+            )
         if return_changes is not False:
             check_return_changes(return_changes)
         return self._session.write(

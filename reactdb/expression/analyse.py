@@ -20,7 +20,17 @@ from reactdb.expression.compile import COMPARISONS, FLIPPED
 from reactdb.expression.evaluate import is_spliced, run
 from reactdb.expression.predicate import Predicate
 from reactdb.expression.registry import OPERATIONS
-from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, name_of_field, node_key, walk
+from reactdb.expression.tree import (
+    Call,
+    Constant,
+    Function,
+    Node,
+    Row,
+    Variable,
+    name_of_field,
+    node_key,
+    walk,
+)
 from reactdb.values.collation import key_bytes, maxval, minval
 from reactdb.values.value import Value
 

@@ -98,10 +98,7 @@ def _run_later(node: Node, row: Any, variables: Variables) -> Callable[[], Any]:
 
 def is_spliced(node: Call) -> bool:
     """Whether `r.args` among the arguments leaves their number open until evaluation."""
-    for child in node.arguments:
-        if isinstance(child, Call) and child.operation == "args":
-            return True
-    return False
+    return "args" in [child.operation for child in node.arguments if isinstance(child, Call)]
 
 
 def check_literals(node: Node, allowed: bool = False) -> None:

@@ -251,7 +251,6 @@ class _Member:
     def __init__(self, query: Query, table: TableInfo, *, is_alone: bool) -> None:
         query = with_indexed_values(query, table)
         steps = list(query.steps)
-        # A step's class says how many values follow it.
         self.key: Hashable = (table.id, *chain.from_iterable([step.identity for step in steps]))
         self.table = table
         self.last = _split_derived_steps(steps)
@@ -331,8 +330,9 @@ class _Member:
         if self.window is None and not (self.is_ordered and include_offsets):
             is_ordered = OrderBy in map(type, self.steps)
             # Very many views of filters share the tuple with their query.
-            steps = self.access.rest if self.steps == [*self.access.rest] else self.steps
-            return SelectView(source, pipeline(steps, prefix), failures, is_ordered=is_ordered)
+            rest = self.access.rest
+            work = pipeline(rest if self.steps == [*rest] else self.steps, prefix)
+            return SelectView(source, work, failures, is_ordered=is_ordered)
         skip, limit = (0, None) if self.window is None else self.window
         # skip and limit count values, and null is a value.
         steps = pipeline(self.steps, prefix, keeps_null=True)

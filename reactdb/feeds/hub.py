@@ -33,6 +33,7 @@ from reactdb.feeds.request import check_order
 from reactdb.feeds.subscription import COMPLETED, Subscription
 from reactdb.feeds.views.base import View, present_order
 from reactdb.logs import logger
+from reactdb.store.catalogue import Catalogue
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, view_as_of
 
@@ -241,6 +242,10 @@ class FeedHub:
             self.engine.catch_up()
         self.engine.check_end()
 
+    def _is_published(self, end: tuple[int, int, bool], catalogue: Catalogue) -> bool:
+        """Whether there is nothing to catch up with: see `Snapshot.end`."""
+        return not self.open_views or self.engine.publisher.has_published(end, catalogue)
+
     def check_place(self) -> None:
         """Raises: UsageError, where this thread is inside of a commit, or of another feed's beginning."""
         if self.engine.publisher.is_routing() or self._bootstrap.is_on:
@@ -281,11 +286,11 @@ class FeedHub:
         with Later(self.engine) as later:
             with self._lock_exclusively():
                 snapshot = later.enter()
-                seq, _, is_filed = snapshot.end()
-                if bootstrapped is None and not is_last and self.open_views:
-                    # One snapshot says it and is joined, so that a start is one read transaction.
-                    if not self.engine.publisher.has_published(seq, snapshot.catalogue) or not is_filed:
-                        return False
+                end = snapshot.end()
+                seq = end[0]
+                # The snapshot is also the one to join with, so that a start is one read transaction.
+                if not (is_last or bootstrapped is not None or self._is_published(end, snapshot.catalogue)):
+                    return False
                 most = LAST_CHANGES
                 if is_last and bootstrapped is not None:
                     most = max(most, seq - bootstrapped.reader.position)
@@ -479,7 +484,9 @@ class FeedHub:
                 gone = find_abort_reason(reader.plan.view, snapshot)
                 self.live.behind.pop(subscription, None)
                 if gone is None:
-                    self._join(subscription, self._node(reader.plan, snapshot, snapshot.seq, reader.plan.view))
+                    self._join(
+                        subscription, self._node(reader.plan, snapshot, snapshot.seq, reader.plan.view)
+                    )
                 subscription.join_node(deltas, snapshot.seq)
                 if gone is not None:
                     subscription.finish(gone)

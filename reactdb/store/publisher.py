@@ -116,9 +116,11 @@ class Publisher:
         """Whether this thread is inside the listener's `route`: a predicate that writes must be refused."""
         return self._routing is not None and self._routing == get_ident()
 
-    def has_published(self, head: int, catalogue: Catalogue) -> bool:
-        """Whether the listener has every commit of a file that ends at `head` and has this catalogue. Called with `lock` held."""
-        return head == self.published and catalogue.version <= self._catalogue.version
+    def has_published(self, end: tuple[int, int, bool], catalogue: Catalogue) -> bool:
+        """Whether the listener has every commit of a file with this end (see `Snapshot.end`) and these tables, and the end shows
+        no damage: then `catch_up` would do nothing. Called with `lock` held."""
+        head, _, is_filed = end
+        return head == self.published and is_filed and catalogue.version <= self._catalogue.version
 
     def begin_listening(self, seq: int) -> None:
         """A listener that was not active becomes so, having read everything up to `seq`. Called with `lock` held."""

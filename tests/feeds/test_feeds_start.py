@@ -97,7 +97,9 @@ def test_a_start_is_one_read_transaction(file_db: Any, quiet: None, select: Call
     assert Counter({"BEGIN": 1, "ROLLBACK": 1, "PRAGMA data_version": 2, "SELECT": 1}) == kinds(run)
 
 
-def test_a_start_on_an_empty_table_looks_once_more_whether_it_is_still_empty(file_db: Any, quiet: None) -> None:
+def test_a_start_on_an_empty_table_looks_once_more_whether_it_is_still_empty(
+    file_db: Any, quiet: None
+) -> None:
     games = file_db.table_create("games")
 
     def start() -> None:
@@ -139,7 +141,9 @@ SELECTIONS: list[Callable[[Any], Any]] = [lambda games: games, lambda games: gam
 
 
 @pytest.mark.parametrize("select", SELECTIONS)
-def test_a_table_that_was_dropped_between_two_starts_is_noticed(db: Any, select: Callable[[Any], Any]) -> None:
+def test_a_table_that_was_dropped_between_two_starts_is_noticed(
+    db: Any, select: Callable[[Any], Any]
+) -> None:
     games = db.table_create("games")
     feed = select(games).changes()
     feed.subscribe(lambda event: None)
@@ -338,7 +342,11 @@ def choose_one_by_one(steps: tuple[Any, ...], table: Any) -> Any:
         if may_fail(step.predicate):
             break
         found = find_index_ranges(step.predicate, row[table.primary_key])
-        candidates = [] if found is None or not (len(found) == 1 or all(one.is_point for one in found)) else [(None, found)]
+        candidates = (
+            []
+            if found is None or not (len(found) == 1 or all(one.is_point for one in found))
+            else [(None, found)]
+        )
         for index in table.indexes.values():
             found = find_index_ranges(step.predicate, index.expression, multi=index.multi)
             if found is not None:
