@@ -389,4 +389,4 @@ class Query(Value):
     def callables(self) -> list[str]:
         """The sentence of `explain()` about predicates that are the user's functions and no expressions."""
         filters = [step.predicate for step in self.steps if isinstance(step, Filter)]
-        return [predicate.explain() for predicate in filters if predicate.expression is None]
+        return [predicate.explain() for predicate in filters if predicate.node is None]

@@ -797,7 +797,7 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
         for step in query.steps:
             if not isinstance(step, WRITABLE_STEPS):
                 raise QueryError("Expected type SELECTION but found SEQUENCE.")
-            if isinstance(step, (Filter, HasFields)) and step.predicate.expression is None:
+            if isinstance(step, (Filter, HasFields)) and step.predicate.node is None:
                 runs_user_code = True
         if not query.is_point:
             # Before the write, because after it the documents may be gone or changed. The result is not known yet.

@@ -195,7 +195,7 @@ def values_at(document: Any, path: tuple[str, ...]) -> Iterator[Any]:
 
 def hint_at_filter(step: Filter, data: Data) -> list[Hint]:
     predicate = step.predicate
-    if predicate.expression is None:
+    if predicate.node is None:
         return []
     operator_hints = [
         one

@@ -122,10 +122,10 @@ def _known_condition(condition: Expression | Predicate) -> Node | None:
     """A condition that holds for every document that passes; None if nothing is known."""
     if isinstance(condition, Expression):
         return condition.node
-    if condition.expression is None or condition.default is not False:
+    if condition.node is None or condition.default is not False:
         # A document that lacks the field could pass, and no comparison says anything about it.
         return None
-    return condition.expression.node
+    return condition.node
 
 
 _Implied = dict[bytes, tuple[Node, tuple[KeyRange, ...]]]
@@ -396,16 +396,16 @@ def find_compared_fields(condition: Predicate) -> list[tuple[FieldPath, Any, str
     Returns:
         Triples of the field, the constant, and the comparison as it was written.
     """
-    if condition.expression is None:
+    if condition.node is None:
         return []
     comparisons = []
-    for node in walk(condition.expression.node):
+    for node in walk(condition.node):
         if isinstance(node, Call) and node.operation in COMPARISONS and len(node.arguments) == 2:
             for one, other in (node.arguments, node.arguments[::-1]):
                 path, constant = field_path(one), _constant(other)
                 if path is not None and constant is not None:
                     comparisons.append((path, constant[0], repr(Expression(node))))
-    for path, pattern in _find_patterns(condition.expression.node):
+    for path, pattern in _find_patterns(condition.node):
         for name, wanted in _fields_of(pattern):
             constant = _constant(wanted)
             if constant is not None and not isinstance(constant[0], dict):
@@ -416,10 +416,10 @@ def find_compared_fields(condition: Predicate) -> list[tuple[FieldPath, Any, str
 
 def find_dict_patterns(condition: Predicate) -> list[tuple[str, FieldPath, Any]]:
     """The names in a dict given to `filter` that begin with `$`: each with its field and its value."""
-    if condition.expression is None:
+    if condition.node is None:
         return []
     patterns = []
-    for path, pattern in _find_patterns(condition.expression.node):
+    for path, pattern in _find_patterns(condition.node):
         for name, wanted in _fields_of(pattern):
             if name.startswith("$"):
                 constant = _constant(wanted)
@@ -514,7 +514,7 @@ def is_deterministic(expression: Expression | Predicate | Node, *, allow_now: bo
         allow_now: Take `r.now()` for a constant, as it is within one query or feed.
     """
     if isinstance(expression, Predicate):
-        condition, default = expression.expression, expression.default
+        condition, default = expression.node, expression.default
         return (condition is None or is_deterministic(condition, allow_now=allow_now)) and (
             isinstance(default, bool) or is_deterministic(default, allow_now=allow_now)
         )
@@ -565,7 +565,7 @@ def may_fail(expression: Expression | Predicate | Node) -> bool:
     A condition that cannot fail may be tested on the documents of an index alone, without a visible difference.
     """
     if isinstance(expression, Predicate):
-        return expression.expression is None or may_fail(expression.expression)
+        return expression.node is None or may_fail(expression.node)
     node = expression.node if isinstance(expression, Expression) else expression
     if not isinstance(node, Call):
         return isinstance(node, Function)

@@ -45,11 +45,12 @@ class Node:
     """Any part of a tree. `depth` counts levels, `uses_row` is true where the document at hand is mentioned, `rare` are the
     operations of RARE in it."""
 
-    __slots__ = ("depth", "rare", "uses_row")
+    __slots__ = ()
 
-    depth: int
-    uses_row: bool
-    rare: frozenset[str]
+    # Of the class where they are the same for all of its nodes: there may be very many conditions.
+    depth: int = 1
+    uses_row: bool = False
+    rare: frozenset[str] = _NOTHING_RARE
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -62,18 +63,11 @@ class Constant(Node):
     def __init__(self, value: Any) -> None:
         """`value` is a document value, frozen, or a bound."""
         self.value = value
-        self.depth = 1
-        self.uses_row = False
-        self.rare = _NOTHING_RARE
 
 
 class Row(Node):
     __slots__ = ()
-
-    def __init__(self) -> None:
-        self.depth = 1
-        self.uses_row = True
-        self.rare = _NOTHING_RARE
+    uses_row = True
 
 
 class Variable(Node):
@@ -81,13 +75,10 @@ class Variable(Node):
 
     def __init__(self, id: int) -> None:
         self.id = id
-        self.depth = 1
-        self.uses_row = False
-        self.rare = _NOTHING_RARE
 
 
 class Function(Node):
-    __slots__ = ("body", "parameters")
+    __slots__ = ("body", "depth", "parameters", "rare", "uses_row")
 
     def __init__(self, parameters: tuple[int, ...], body: Node) -> None:
         self.parameters = parameters
@@ -102,7 +93,7 @@ class Function(Node):
 
 
 class Call(Node):
-    __slots__ = ("arguments", "operation", "options")
+    __slots__ = ("arguments", "depth", "operation", "options", "rare", "uses_row")
 
     def __init__(
         self, operation: str, arguments: tuple[Node, ...] = (), options: tuple[tuple[str, Node], ...] = ()
