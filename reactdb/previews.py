@@ -150,7 +150,7 @@ def _look(query: Query, snapshot: Snapshot, kind: str, name: str) -> Preview:
 def _has_functions(query: Query) -> bool:
     """Whether a function of the program is called for a document."""
     for step in query.steps:
-        if isinstance(step, _PASSING) and step.predicate.expression is None:
+        if isinstance(step, _PASSING) and step.predicate.node is None:
             return True
         if isinstance(step, (Map, ConcatMap)) and not isinstance(step.function, Expression):
             return True

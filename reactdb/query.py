@@ -40,8 +40,8 @@ class Step(Value):
     meaning: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def identity(self) -> Hashable:
-        """Equal for steps that surely do the same."""
+    def identity(self) -> tuple[Hashable, ...]:
+        """Equal for steps that surely do the same: the class, then as many values as each step of that class has."""
         return (type(self), *[_key_of(getattr(self, name)) for name in self.meaning])
 
     def __eq__(self, other: object) -> bool:
@@ -389,4 +389,4 @@ class Query(Value):
     def callables(self) -> list[str]:
         """The sentence of `explain()` about predicates that are the user's functions and no expressions."""
         filters = [step.predicate for step in self.steps if isinstance(step, Filter)]
-        return [predicate.explain() for predicate in filters if predicate.expression is None]
+        return [predicate.explain() for predicate in filters if predicate.node is None]

@@ -263,6 +263,11 @@ class Session:
         with self.read() as snapshot:
             return snapshot.newest(find_table(table, snapshot), key)
 
+    def committed_seq(self) -> int | None:
+        """The seq of the newest committed change; None inside of a transaction of this flow, which may have written more."""
+        self.check_open()
+        return None if self.engine.current_transaction() is not None else self.engine.newest_seq()
+
     def token(self) -> str:
         """This moment as an opaque string for `since=`. Inside a transaction, the moment before it."""
         self.check_open()
@@ -553,9 +558,7 @@ class Session:
 
         self.check_open()
         hub = hub_of(self.engine)
-        request = self.timed(request_type or Request)(
-            self.engine, hub.log_when_unlocked, query, options, self
-        )
+        request = self.timed(request_type or Request)(self.engine, hub.say, query, options, self)
         request.purpose = purpose
         return FeedReader(Flow(hub, request), on_ready, clock)
 

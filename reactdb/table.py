@@ -497,7 +497,7 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
             raise connection_error()
         session = self._session
         result: Result = session.run(self._query)
-        session.hints.look(self._query, session.read, found_nothing=not result)
+        session.hints.look(self._query, session.read, session.committed_seq, found_nothing=not result)
         return result
 
     def first(self) -> Document | None:
@@ -614,7 +614,9 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
         return to_polars(self.to_arrow(fields=fields, schema=schema))
 
     def _watch(self, options: Mapping[str, Any]) -> Feed[Any]:
-        self._session.hints.look(self._query, self._session.read, found_nothing=True)
+        self._session.hints.look(
+            self._query, self._session.read, self._session.committed_seq, found_nothing=True
+        )
         return self._session.watch(self._query, options)
 
     @property
@@ -671,7 +673,9 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
         from reactdb.feeds.livelist import LiveList, is_single
         from reactdb.feeds.livevalue import LiveValue
 
-        self._session.hints.look(self._query, self._session.read, found_nothing=True)
+        self._session.hints.look(
+            self._query, self._session.read, self._session.committed_seq, found_nothing=True
+        )
         kind: Any = LiveValue if is_single(self._query) else LiveList
         return kind(self, scheduler=scheduler, skip_origin=skip_origin, wait=wait)  # type: ignore[no-any-return]
 
@@ -802,11 +806,13 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
         for step in query.steps:
             if not isinstance(step, WRITABLE_STEPS):
                 raise QueryError("Expected type SELECTION but found SEQUENCE.")
-            if isinstance(step, (Filter, HasFields)) and step.predicate.expression is None:
+            if isinstance(step, (Filter, HasFields)) and step.predicate.node is None:
                 runs_user_code = True
         if not query.is_point:
             # Before the write, because after it the documents may be gone or changed. The result is not known yet.
-            self._session.hints.look(query, self._session.read, found_nothing=True)
+            self._session.hints.look(
+                query, self._session.read, self._session.committed_seq, found_nothing=True
+            )
         if return_changes is not False:
             check_return_changes(return_changes)
         return self._session.write(

@@ -354,7 +354,7 @@ class Typed(Selection):
         session, query = self._session, self._query
         with session.read() as snapshot:
             result = reader.read_result(evaluate(query, snapshot))
-        session.hints.look(query, session.read, found_nothing=not result)
+        session.hints.look(query, session.read, session.committed_seq, found_nothing=not result)
         return result
 
     @property

@@ -22,7 +22,7 @@ from reactdb.expression import (
     KeyRange,
     OrderKey,
     Predicate,
-    find_index_ranges,
+    find_ranges_of_indexes,
     may_fail,
     row,
     sort_documents,
@@ -47,7 +47,7 @@ from reactdb.query import (
     Skip,
     Step,
 )
-from reactdb.store.catalogue import IndexInfo, TableInfo
+from reactdb.store.catalogue import Catalogue, IndexInfo, TableInfo
 from reactdb.store.snapshot import Entry, Row, Snapshot
 from reactdb.store.sums import Tally
 from reactdb.values import codec, collation
@@ -544,10 +544,18 @@ def index_for_filters(
     A filter that may fail with an error ends the search: it might fail on a document that the index does not contain.
     """
     best: tuple[IndexInfo | None, tuple[KeyRange, ...]] | None = None
-    for step in steps:
-        if not isinstance(step, Filter) or may_fail(step.predicate):
+    # The filters before this place cannot fail. That is only looked at where an index could serve, because it takes longer.
+    checked = 0
+    for place, step in enumerate(steps):
+        if not isinstance(step, Filter):
             break
-        for index, ranges in list_index_candidates(step.predicate, table):
+        candidates = list_index_candidates(step.predicate, table)
+        if not candidates:
+            continue
+        if any(may_fail(one.predicate) for one in steps[checked : place + 1] if isinstance(one, Filter)):
+            break
+        checked = place + 1
+        for index, ranges in candidates:
             most = MOST_RANGES if len(ranges) <= MOST_RANGES or cost(ranges)[0] else MOST_POINTS
             if len(ranges) <= most and (best is None or cost(ranges) < cost(best[1])):
                 best = index, ranges
@@ -558,14 +566,20 @@ def index_for_filters(
 
 def list_index_candidates(
     predicate: Predicate, table: TableInfo
-) -> Iterator[tuple[IndexInfo | None, tuple[KeyRange, ...]]]:
-    key_ranges = find_index_ranges(predicate, row[table.primary_key])
-    if key_ranges is not None and (len(key_ranges) == 1 or all(one.is_point for one in key_ranges)):
-        yield None, key_ranges
-    for index in table.indexes.values():
-        key_ranges = find_index_ranges(predicate, index.expression, multi=index.multi)
-        if key_ranges is not None:
-            yield index, key_ranges
+) -> list[tuple[IndexInfo | None, tuple[KeyRange, ...]]]:
+    """The indexes (None: the primary key) that could serve a filter, each with its ranges."""
+    indexes = list(table.indexes.values())
+    of_key, *others = find_ranges_of_indexes(
+        predicate,
+        [(row[table.primary_key], False), *[(index.expression, index.multi) for index in indexes]],
+    )
+    candidates: list[tuple[IndexInfo | None, tuple[KeyRange, ...]]] = []
+    if of_key is not None and (len(of_key) == 1 or all(one.is_point for one in of_key)):
+        candidates.append((None, of_key))
+    candidates += [
+        (index, ranges) for index, ranges in zip(indexes, others, strict=True) if ranges is not None
+    ]
+    return candidates
 
 
 def cost(ranges: tuple[KeyRange, ...]) -> tuple[int, int]:
@@ -575,9 +589,9 @@ def cost(ranges: tuple[KeyRange, ...]) -> tuple[int, int]:
     return (width, len(ranges))
 
 
-def find_table(name: TableReference, snapshot: Snapshot) -> TableInfo:
+def find_table(name: TableReference, state: Snapshot | Catalogue) -> TableInfo:
     """Raises: TableNotFound."""
-    table = snapshot.table(name)
+    table = state.table(name)
     if table is None:
         raise TableNotFound(str(name))
     return table

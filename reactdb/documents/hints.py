@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from reactdb.call_stack import find_caller
+from reactdb.change import TableReference
 from reactdb.documents.access_path import find_table
 from reactdb.errors import format_value
 from reactdb.expression import Call, field_path, find_compared_fields, find_dict_patterns
@@ -194,7 +195,7 @@ def values_at(document: Any, path: tuple[str, ...]) -> Iterator[Any]:
 
 def hint_at_filter(step: Filter, data: Data) -> list[Hint]:
     predicate = step.predicate
-    if predicate.expression is None:
+    if predicate.node is None:
         return []
     operator_hints = [
         one
@@ -313,18 +314,21 @@ class HintLog:
     Thread safety: any thread. Two threads at once may examine a query twice and log the hint twice.
     """
 
-    __slots__ = ("_examined", "_most_places")
+    __slots__ = ("_empty", "_examined", "_most_places")
 
     def __init__(self, most_places: int = MOST_PLACES) -> None:
         """`most_places`: lines that get hints; 0 for a handle that logs none."""
         self._most_places = most_places
         # File, first line of the function, place in its code.
         self._examined: set[tuple[str, int, int]] = set()
+        # Tables without documents, and the seq at which that was seen.
+        self._empty: dict[TableReference, int] = {}
 
     def look(
         self,
         query: Query,
         snapshot: Callable[[], AbstractContextManager[Snapshot]],
+        committed_seq: Callable[[], int | None],
         *,
         found_nothing: bool,
     ) -> None:
@@ -332,6 +336,7 @@ class HintLog:
 
         Args:
             snapshot: Opens the snapshot for the examination.
+            committed_seq: Reads the seq of the newest change; None where changes may be visible that have none yet.
             found_nothing: The result is empty, or not known yet. Otherwise hints that explain an empty result are left out.
         """
         for step in query.steps:
@@ -339,18 +344,23 @@ class HintLog:
                 break
         else:
             return
-        frame = find_caller()
-        if frame is None:
-            return
-        code = frame.f_code
-        place = (code.co_filename, code.co_firstlineno, frame.f_lasti)
-        if place in self._examined or len(self._examined) >= self._most_places:
-            return
         try:
+            empty_at = self._empty.get(query.table)
+            if empty_at is not None and empty_at == committed_seq():
+                return
+            frame = find_caller()
+            if frame is None:
+                return
+            code = frame.f_code
+            place = (code.co_filename, code.co_firstlineno, frame.f_lasti)
+            if place in self._examined or len(self._examined) >= self._most_places:
+                return
             with snapshot() as now:
                 if not now.rows(find_table(query.table, now), limit=1):
                     # An empty table gives no evidence: the line is examined when the table has documents.
+                    self._empty[query.table] = now.seq
                     return
+                self._empty.pop(query.table, None)
                 self._examined.add(place)
                 texts = [
                     hint.text

@@ -11,7 +11,7 @@ Rule of this file: it never evaluates a document, and says nothing that does not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from reactdb.errors import InvalidKey, QueryError
@@ -20,7 +20,17 @@ from reactdb.expression.compile import COMPARISONS, FLIPPED
 from reactdb.expression.evaluate import is_spliced, run
 from reactdb.expression.predicate import Predicate
 from reactdb.expression.registry import OPERATIONS
-from reactdb.expression.tree import Call, Constant, Function, Node, Row, Variable, node_key, walk
+from reactdb.expression.tree import (
+    Call,
+    Constant,
+    Function,
+    Node,
+    Row,
+    Variable,
+    name_of_field,
+    node_key,
+    walk,
+)
 from reactdb.values.collation import key_bytes, maxval, minval
 from reactdb.values.value import Value
 
@@ -112,10 +122,10 @@ def _known_condition(condition: Expression | Predicate) -> Node | None:
     """A condition that holds for every document that passes; None if nothing is known."""
     if isinstance(condition, Expression):
         return condition.node
-    if condition.expression is None or condition.default is not False:
+    if condition.node is None or condition.default is not False:
         # A document that lacks the field could pass, and no comparison says anything about it.
         return None
-    return condition.expression.node
+    return condition.node
 
 
 _Implied = dict[bytes, tuple[Node, tuple[KeyRange, ...]]]
@@ -248,7 +258,9 @@ def _is_open(node: Node) -> bool:
 
 
 def is_of_row(node: Node) -> bool:
-    return node.uses_row and is_deterministic(node) and not _is_open(node)
+    return name_of_field(node) is not None or (
+        node.uses_row and is_deterministic(node) and not _is_open(node)
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -269,17 +281,31 @@ def find_index_ranges(
         index: The indexed expression of `row`; for a compound index, `make_array` of its parts.
         multi: Each element of the value has an entry of its own. Then `contains` can be looked up.
     """
+    (ranges,) = find_ranges_of_indexes(condition, ((index, multi),))
+    return ranges
+
+
+def find_ranges_of_indexes(
+    condition: Expression | Predicate, indexes: Sequence[tuple[Expression, bool]]
+) -> list[tuple[KeyRange, ...] | None]:
+    """The same for several indexes, each with whether it is multi: the condition is looked through once."""
     node = _known_condition(condition)
     if node is None:
-        return None
-    if multi:
-        return _multi_ranges(node, index.key)
+        return [None] * len(indexes)
     implied = _find_implied(node)
+    return [
+        _multi_ranges(node, index.key) if multi else _ranges_of_index(implied, index)
+        for index, multi in indexes
+    ]
+
+
+def _ranges_of_index(implied: _Implied, index: Expression) -> tuple[KeyRange, ...] | None:
     conjunct = implied.get(index.key)
     if conjunct is not None:
         return conjunct[1]
-    if isinstance(index.node, Call) and index.node.operation == "make_array" and index.node.arguments:
-        return _compound_ranges(implied, index.node.arguments)
+    node = index.node
+    if isinstance(node, Call) and node.operation == "make_array" and node.arguments:
+        return _compound_ranges(implied, node.arguments)
     return None
 
 
@@ -370,16 +396,16 @@ def find_compared_fields(condition: Predicate) -> list[tuple[FieldPath, Any, str
     Returns:
         Triples of the field, the constant, and the comparison as it was written.
     """
-    if condition.expression is None:
+    if condition.node is None:
         return []
     comparisons = []
-    for node in walk(condition.expression.node):
+    for node in walk(condition.node):
         if isinstance(node, Call) and node.operation in COMPARISONS and len(node.arguments) == 2:
             for one, other in (node.arguments, node.arguments[::-1]):
                 path, constant = field_path(one), constant_of(other)
                 if path is not None and constant is not None:
                     comparisons.append((path, constant[0], repr(Expression(node))))
-    for path, pattern in _find_patterns(condition.expression.node):
+    for path, pattern in _find_patterns(condition.node):
         for name, wanted in fields_of_pattern(pattern):
             constant = constant_of(wanted)
             if constant is not None and not isinstance(constant[0], dict):
@@ -390,10 +416,10 @@ def find_compared_fields(condition: Predicate) -> list[tuple[FieldPath, Any, str
 
 def find_dict_patterns(condition: Predicate) -> list[tuple[str, FieldPath, Any]]:
     """The names in a dict given to `filter` that begin with `$`: each with its field and its value."""
-    if condition.expression is None:
+    if condition.node is None:
         return []
     patterns = []
-    for path, pattern in _find_patterns(condition.expression.node):
+    for path, pattern in _find_patterns(condition.node):
         for name, wanted in fields_of_pattern(pattern):
             if name.startswith("$"):
                 constant = constant_of(wanted)
@@ -490,11 +516,13 @@ def is_deterministic(expression: Expression | Predicate | Node, *, allow_now: bo
         allow_now: Take `r.now()` for a constant, as it is within one query or feed.
     """
     if isinstance(expression, Predicate):
-        parts = [expression.expression, expression.default]
-        return all(
-            is_deterministic(part, allow_now=allow_now) for part in parts if isinstance(part, Expression)
+        condition, default = expression.node, expression.default
+        return (condition is None or is_deterministic(condition, allow_now=allow_now)) and (
+            isinstance(default, bool) or is_deterministic(default, allow_now=allow_now)
         )
     node = expression.node if isinstance(expression, Expression) else expression
+    if not node.rare:
+        return True
     return all(_is_steady(inner, allow_now) for inner in walk(node) if isinstance(inner, Call))
 
 
@@ -539,7 +567,7 @@ def may_fail(expression: Expression | Predicate | Node) -> bool:
     A condition that cannot fail may be tested on the documents of an index alone, without a visible difference.
     """
     if isinstance(expression, Predicate):
-        return expression.expression is None or may_fail(expression.expression)
+        return expression.node is None or may_fail(expression.node)
     node = expression.node if isinstance(expression, Expression) else expression
     if not isinstance(node, Call):
         return isinstance(node, Function)

@@ -49,6 +49,9 @@ _FLATTENED = frozenset(("and", "or", "add", "sub", "mul", "div"))
 
 _MAX_NESTED_VALUES = 100
 
+# Types of values that are no functions, and have no parts.
+_PLAIN = frozenset((str, int, float, bool, type(None)))
+
 
 class Expression:
     """A value computed from a document. Immutable; equal in structure means equal in `key` and hash."""
@@ -721,8 +724,8 @@ def call(operation: str, *arguments: Any, **options: Any) -> Expression:
     Raises:
         QueryError: There is no such operation, or not with this number of arguments or with such an option.
     """
-    nodes = tuple([expr(argument).node for argument in arguments])
-    named = {name: expr(value).node for name, value in options.items()} if options else None
+    nodes = tuple([node_of(argument) for argument in arguments])
+    named = {name: node_of(value) for name, value in options.items()} if options else None
     return Expression(call_node(operation, nodes, named))
 
 
@@ -759,11 +762,18 @@ def expr(value: Any) -> Expression:
         InvalidDocument: It is none of these.
         QueryError: A dict has keys that are not str.
     """
+    return value if isinstance(value, Expression) else Expression(node_of(value))
+
+
+def node_of(value: Any) -> Node:
+    """The node of `expr(value)`. Errors as there."""
     if isinstance(value, Expression):
-        return value
+        return value.node
+    if type(value) in _PLAIN:
+        return constant(value)
     if callable(value) and not isinstance(value, type):
-        return Expression(function_node(value))
-    return Expression(_node(value, 0))
+        return function_node(value)
+    return _node(value, 0)
 
 
 def _node(value: Any, depth: int) -> Node:

@@ -98,7 +98,7 @@ def _run_later(node: Node, row: Any, variables: Variables) -> Callable[[], Any]:
 
 def is_spliced(node: Call) -> bool:
     """Whether `r.args` among the arguments leaves their number open until evaluation."""
-    return any(isinstance(child, Call) and child.operation == "args" for child in node.arguments)
+    return "args" in [child.operation for child in node.arguments if isinstance(child, Call)]
 
 
 def check_literals(node: Node, allowed: bool = False) -> None:

@@ -34,13 +34,13 @@ class Predicate:
     """A condition on documents.
 
     Attributes:
-        expression: The condition as an expression; None for a Python function.
+        node: The condition as a tree; None for a Python function.
         function: The Python function; None for an expression.
         default: The result where something is missing: a bool, or an expression (as `r.error()`) that may raise.
         key: Equal for predicates that surely agree on every document; hashable.
     """
 
-    __slots__ = ("_test", "default", "expression", "function", "key")
+    __slots__ = ("_test", "default", "function", "key", "node")
 
     key: Any
 
@@ -50,7 +50,8 @@ class Predicate:
         function: Callable[[Document], Any] | None = None,
         default: bool | Expression = False,
     ) -> None:
-        self.expression = expression
+        # The expression around it is left out to save memory: there may be very many predicates.
+        self.node = None if expression is None else expression.node
         self.function = function
         self.default = default
         self._test: Callable[[Document], bool] | None = None
@@ -58,9 +59,14 @@ class Predicate:
             self.key = ("function", function)
         else:
             self.key = expression.key
-        # The usual default is left out of the key to save memory: there may be very many predicates.
+        # The usual default is left out of the key, also to save memory.
         if default is not False:
             self.key = (self.key, b"1" if default is True else b"e" + default.key)
+
+    @property
+    def expression(self) -> Expression | None:
+        """The condition as an expression; None for a Python function."""
+        return None if self.node is None else Expression(self.node)
 
     @property
     def test(self) -> Callable[[Document], bool]:
@@ -74,8 +80,8 @@ class Predicate:
 
     def _compile(self) -> Callable[[Document], bool]:
         default = self.default if isinstance(self.default, bool) else self.default.node
-        if self.expression is not None:
-            return truth_function(self.expression.node, default)
+        if self.node is not None:
+            return truth_function(self.node, default)
         function = self.function
         assert function is not None
 
@@ -104,7 +110,7 @@ class Predicate:
 
     def explain(self) -> str:
         """The condition in words: as an expression, or why there is none."""
-        if self.expression is None:
+        if self.node is None:
             name = getattr(self.function, "__qualname__", None) or repr(self.function)
             return f"the Python function {name}: tested on every document, neither indexed nor routed"
         default = "" if self.default is False else f", default={self.default!r}"

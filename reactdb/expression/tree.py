@@ -16,7 +16,8 @@ that code which walks a tree may recurse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from itertools import count
 from typing import Any, Final
 
@@ -33,8 +34,9 @@ _SHORT: Final = 4096
 _variable_ids = count(1)
 
 
-RARE: Final = frozenset(("group", "literal", "now"))
-"""Operations with special care in compiling or checking a tree; most trees have none of them."""
+RARE: Final = frozenset(("group", "literal", "now", "random", "sample", "uuid"))
+"""Operations with special care in compiling or checking a tree; most trees have none of them. Every operation that is not
+deterministic is here."""
 
 _NOTHING_RARE: Final[frozenset[str]] = frozenset()
 
@@ -43,11 +45,12 @@ class Node:
     """Any part of a tree. `depth` counts levels, `uses_row` is true where the document at hand is mentioned, `rare` are the
     operations of RARE in it."""
 
-    __slots__ = ("depth", "rare", "uses_row")
+    __slots__ = ()
 
-    depth: int
-    uses_row: bool
-    rare: frozenset[str]
+    # Of the class where they are the same for all of its nodes: there may be very many conditions.
+    depth: int = 1
+    uses_row: bool = False
+    rare: frozenset[str] = _NOTHING_RARE
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -60,18 +63,11 @@ class Constant(Node):
     def __init__(self, value: Any) -> None:
         """`value` is a document value, frozen, or a bound."""
         self.value = value
-        self.depth = 1
-        self.uses_row = False
-        self.rare = _NOTHING_RARE
 
 
 class Row(Node):
     __slots__ = ()
-
-    def __init__(self) -> None:
-        self.depth = 1
-        self.uses_row = True
-        self.rare = _NOTHING_RARE
+    uses_row = True
 
 
 class Variable(Node):
@@ -79,13 +75,10 @@ class Variable(Node):
 
     def __init__(self, id: int) -> None:
         self.id = id
-        self.depth = 1
-        self.uses_row = False
-        self.rare = _NOTHING_RARE
 
 
 class Function(Node):
-    __slots__ = ("body", "parameters")
+    __slots__ = ("body", "depth", "parameters", "rare", "uses_row")
 
     def __init__(self, parameters: tuple[int, ...], body: Node) -> None:
         self.parameters = parameters
@@ -100,7 +93,7 @@ class Function(Node):
 
 
 class Call(Node):
-    __slots__ = ("arguments", "operation", "options")
+    __slots__ = ("arguments", "depth", "operation", "options", "rare", "uses_row")
 
     def __init__(
         self, operation: str, arguments: tuple[Node, ...] = (), options: tuple[tuple[str, Node], ...] = ()
@@ -203,20 +196,58 @@ def node_key(node: Node) -> bytes:
     Constants count by their encoding (1, 1.0 and true differ), whatever the order of their keys; the names of
     variables do not count.
     """
+    name = name_of_field(node)
+    if name is not None:
+        return _key_of_field(name)
     parts: list[bytes] = []
     _write_key(node, parts, {})
     return b"".join(parts)
 
 
-def _write_key(node: Node, parts: list[bytes], names: dict[int, int]) -> None:
+def name_of_field(node: Node) -> str | None:
+    """The name, where the node is `row[name]`, which is in most conditions."""
+    if type(node) is Call and node.operation == "bracket" and len(node.arguments) == 2 and not node.options:
+        value, name = node.arguments
+        if type(value) is Row and type(name) is Constant and type(name.value) is str:
+            return name.value
+    return None
+
+
+@lru_cache(maxsize=1_024)
+def _key_of_field(name: str) -> bytes:
+    return _key_of_call("bracket", 2, 0) + b"r" + _key_of_constant(name)
+
+
+@lru_cache(maxsize=1_024)
+def _key_of_call(operation: str, arguments: int, options: int) -> bytes:
+    """The first part of the key of a call. The keys of its arguments and of its options follow."""
+    name = operation.encode()
+    return b"(%d:%b%d,%d." % (len(name), name, arguments, options)
+
+
+def _key_of_constant(value: Any) -> bytes:
+    if value is minval or value is maxval:
+        return b"m" if value is minval else b"M"
+    data = encode_value(with_sorted_keys(value) if isinstance(value, (dict, list)) else value)
+    return b"c%d:%b" % (len(data), data)
+
+
+def _write_key(node: Node, parts: list[bytes], names: Mapping[int, int]) -> None:
     # Every part says its own length or number of parts, so no two trees have the same bytes.
-    if isinstance(node, Constant):
-        value = node.value
-        if value is minval or value is maxval:
-            parts.append(b"m" if value is minval else b"M")
-        else:
-            data = encode_value(with_sorted_keys(value))
-            parts.append(b"c%d:%b" % (len(data), data))
+    if isinstance(node, Call):
+        arguments = node.arguments
+        parts.append(_key_of_call(node.operation, len(arguments), len(node.options)))
+        for argument in arguments:
+            name = name_of_field(argument)
+            if name is None:
+                _write_key(argument, parts, names)
+            else:
+                parts.append(_key_of_field(name))
+        for option, argument in node.options:
+            parts.append(b"%d:%b" % (len(option.encode()), option.encode()))
+            _write_key(argument, parts, names)
+    elif isinstance(node, Constant):
+        parts.append(_key_of_constant(node.value))
     elif isinstance(node, Row):
         parts.append(b"r")
     elif isinstance(node, Variable):
@@ -227,11 +258,3 @@ def _write_key(node: Node, parts: list[bytes], names: dict[int, int]) -> None:
             inner[parameter] = len(inner)
         parts.append(b"f%d." % len(node.parameters))
         _write_key(node.body, parts, inner)
-    elif isinstance(node, Call):
-        name = node.operation.encode()
-        parts.append(b"(%d:%b%d,%d." % (len(name), name, len(node.arguments), len(node.options)))
-        for argument in node.arguments:
-            _write_key(argument, parts, names)
-        for option, argument in node.options:
-            parts.append(b"%d:%b" % (len(option.encode()), option.encode()))
-            _write_key(argument, parts, names)

@@ -15,6 +15,7 @@ Rule of this file: a query that cannot be kept up to date is refused here, befor
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import chain
 
 from reactdb.documents.access_path import Access, access, find_table, with_indexed_values
 from reactdb.errors import InvalidOption, QueryError, UnsupportedFeed
@@ -47,7 +48,7 @@ from reactdb.query import (
     Step,
     Union,
 )
-from reactdb.store.catalogue import TableInfo
+from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.snapshot import Snapshot
 
 EAGER = "Cannot call `changes` on an eager stream."
@@ -88,7 +89,7 @@ class Plan:
 
 def compile_query(
     query: Query,
-    snapshot: Snapshot,
+    state: Snapshot | Catalogue,
     failures: Failures,
     *,
     include_offsets: bool = False,
@@ -98,6 +99,7 @@ def compile_query(
     """The view of a query. Not seeded yet.
 
     Args:
+        state: The tables and indexes of a moment.
         failures: Counts the documents that cannot be computed. It belongs to the view.
 
     Raises:
@@ -115,7 +117,7 @@ def compile_query(
         raise InvalidOption("include_catalogue is an option of db.changes(), the feed of all tables")
     queries = _members(query)
     members = [
-        _Member(member, find_table(member.table, snapshot), is_alone=len(queries) == 1) for member in queries
+        _Member(member, find_table(member.table, state), is_alone=len(queries) == 1) for member in queries
     ]
     key: Hashable = members[0].key if len(members) == 1 else tuple(member.key for member in members)
     last = members[0].last
@@ -143,6 +145,8 @@ def compile_query(
 
 def _members(query: Query) -> list[Query]:
     """The members of a union, each with the steps that follow the union; of any other query, the query alone."""
+    if Union not in map(type, query.steps):
+        return [query]
     members = [Query(query.table)]
     for step in query.steps:
         if isinstance(step, Union):
@@ -247,15 +251,17 @@ class _Member:
     def __init__(self, query: Query, table: TableInfo, *, is_alone: bool) -> None:
         query = with_indexed_values(query, table)
         steps = list(query.steps)
-        self.key: Hashable = (table.id, *(step.identity for step in steps))
+        self.key: Hashable = (table.id, *chain.from_iterable([step.identity for step in steps]))
         self.table = table
         self.last = _split_derived_steps(steps)
         extreme = self._extreme(steps) if is_alone else None
         _check_steps(steps)
-        self.access: Access = access(Query(query.table, tuple(steps)), table)
+        if len(steps) != len(query.steps):
+            query = Query(query.table, tuple(steps))
+        self.access: Access = access(query, table)
         self.window: tuple[int, int | None] | None = None
         self.steps: list[Step] = []
-        self.is_ordered = any(isinstance(step, OrderBy) for step in steps)
+        self.is_ordered = OrderBy in map(type, steps)
         for step in self.access.rest:
             self._take(step)
         if extreme is not None:
@@ -322,8 +328,11 @@ class _Member:
         source = source_of(self.access)
         # Without offsets and limits, an order needs no state: it only says in which order the initial values come.
         if self.window is None and not (self.is_ordered and include_offsets):
-            is_ordered = any(isinstance(step, OrderBy) for step in self.steps)
-            return SelectView(source, pipeline(self.steps, prefix), failures, is_ordered=is_ordered)
+            is_ordered = OrderBy in map(type, self.steps)
+            # Very many views of filters share the tuple with their query.
+            rest = self.access.rest
+            work = pipeline(rest if self.steps == [*rest] else self.steps, prefix)
+            return SelectView(source, work, failures, is_ordered=is_ordered)
         skip, limit = (0, None) if self.window is None else self.window
         # skip and limit count values, and null is a value.
         steps = pipeline(self.steps, prefix, keeps_null=True)

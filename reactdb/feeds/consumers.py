@@ -236,7 +236,8 @@ class BaseConsumer:
                     # Closed by another thread, which could not know that it would be attached.
                     member.hub.forget(member)
         self._drop_finished()
-        self._begin_together()
+        if len(self.members) > 1:
+            self._begin_together()
 
     def _read_ahead(self) -> bool:
         """If the next event has to be read from the file, let a thread read it. Returns True then: there is nothing to

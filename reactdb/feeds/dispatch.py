@@ -99,6 +99,8 @@ class Node:
         seq: The newest change that the view has taken in, or was bootstrapped with.
         failures: The documents that the view could not compute.
         routes: The routes on values that may fail to be computed; documents without such a value never come here.
+        waiting: Its only subscription, which will have a shared queue from the next commit of this node on. Most of very many
+            feeds wait for ever.
         apart: Subscriptions with their own queues: they need net differences or offsets, or must not lose a change,
             or are still delivering their opening.
         broadcasts: The queues of all others. Subscriptions that get the same events share a queue.
@@ -114,6 +116,7 @@ class Node:
         "routes",
         "seq",
         "view",
+        "waiting",
     )
 
     def __init__(self, plan: Plan, seq: int, ready: Any) -> None:
@@ -125,8 +128,9 @@ class Node:
         self.routes: Sequence[AxisRoutes[Node]] = ()
         self.seq = seq
         # Most nodes have one subscriber, so neither is made before it is needed.
+        self.waiting: Subscription | None = None
         self.apart: dict[Subscription, None] | None = None
-        self.broadcasts: list[Broadcast] = []
+        self.broadcasts: Sequence[Broadcast] = ()
         self._ready = ready
 
     @property
@@ -137,7 +141,10 @@ class Node:
     @property
     def subscriptions(self) -> list[Subscription]:
         """A copy, because a subscriber may leave during its call."""
+        waiting = self.waiting
         members = list(self.apart or ())
+        if waiting is not None:
+            members.append(waiting)
         for broadcast in self.broadcasts:
             members += cast(Iterable[Subscription], broadcast.members)
         return members
@@ -148,7 +155,8 @@ class Node:
 
     def __len__(self) -> int:
         """For figures: any thread may call this while subscriptions come and go."""
-        return len(self.apart or ()) + sum([len(one.members) for one in list(self.broadcasts)])
+        count = len(self.apart or ()) + sum([len(one.members) for one in list(self.broadcasts)])
+        return count if self.waiting is None else count + 1
 
     def add(self, subscription: Subscription, seq: int) -> None:
         """`seq` is the newest that was published.
@@ -156,11 +164,24 @@ class Node:
         Ctrl-C may strike in any line. The subscription is then in two queues, which the next change mends, and never in none.
         """
         if subscription.can_share(seq):
+            if self.waiting is not None:
+                # They are called in the order in which they came.
+                self._share_waiting()
+            elif not self.apart and not self.broadcasts:
+                self.waiting = subscription
+                return
             self._share(subscription)
             return
         if self.apart is None:
             self.apart = {}
         self.apart[subscription] = None
+
+    def _share_waiting(self) -> None:
+        waiting = self.waiting
+        if waiting is not None:
+            # In this order, as `add` says.
+            self._share(waiting)
+            self.waiting = None
 
     def _share(self, subscription: Subscription) -> None:
         kind = subscription.kind
@@ -169,16 +190,19 @@ class Node:
                 break
         else:
             broadcast = Broadcast(kind, self._ready)
-            self.broadcasts.append(broadcast)
+            self.broadcasts = (*self.broadcasts, broadcast)
         broadcast.add(subscription)
 
     def remove(self, subscription: Subscription) -> None:
+        if self.waiting is subscription:
+            self.waiting = None
         if self.apart is not None:
             self.apart.pop(subscription, None)
         for broadcast in self.broadcasts:
             if subscription in broadcast.members:
                 broadcast.remove(subscription)
-        self.broadcasts = [one for one in self.broadcasts if not one.is_empty]
+                if broadcast.is_empty:
+                    self.broadcasts = tuple([one for one in self.broadcasts if one is not broadcast])
 
     def publish(self, deltas: Sequence[AnyDelta], first: int, *, is_whole: bool = True) -> bool:
         """Put the deltas of a commit into all queues. False: some queue had no room.
@@ -189,6 +213,8 @@ class Node:
                 nothing of it.
         """
         took = True
+        if self.waiting is not None:
+            self._share_waiting()
         if self.apart:
             for subscription in list(self.apart):
                 if subscription.can_share(first - 1):

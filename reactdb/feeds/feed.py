@@ -91,7 +91,7 @@ class Feed(Stays, Represented, Observable[Event]):
             InvalidOption, UnsupportedFeed, TableNotFound, IndexNotFound, HistoryLost, HistoryDiverged.
         """
         super().__init__()
-        self._begin(Flow(hub, Request(hub.engine, hub.log_when_unlocked, query, options, handle)), scheduler)
+        self._begin(Flow(hub, Request(hub.engine, hub.say, query, options, handle)), scheduler)
 
     def _begin(self, flow: Flow, scheduler: Any) -> None:
         self._flow = flow
@@ -182,20 +182,17 @@ class Feed(Stays, Represented, Observable[Event]):
             on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
         if on_next is not None and not callable(on_next):
             raise InvalidOption(f"on_next is a callable, an observer or None, not {format_value(on_next)}")
-        for name, callback in (("on_error", on_error), ("on_completed", on_completed)):
-            if callback is not None and not callable(callback):
-                raise InvalidOption(f"{name} is a callable or None, not {format_value(callback)}")
+        if on_error is not None or on_completed is not None:
+            for name, callback in (("on_error", on_error), ("on_completed", on_completed)):
+                if callback is not None and not callable(callback):
+                    raise InvalidOption(f"{name} is a callable or None, not {format_value(callback)}")
         for one in (on_next, on_error, on_completed):
             if one is not None:
                 refuse_async(one, "subscribe", ASYNC_ADVICE)
-        consumer = PushConsumer(
-            on_next,
-            on_error,
-            on_completed,
-            scheduler or self._scheduler,
-        )
+        scheduler = scheduler or self._scheduler
+        consumer = PushConsumer(on_next, on_error, on_completed, scheduler)
         try:
-            is_open = self._open(consumer, is_background=is_of_loop(scheduler or self._scheduler))
+            is_open = self._open(consumer, is_background=is_of_loop(scheduler))
         except ReactDBError as error:
             if on_error is None:
                 raise

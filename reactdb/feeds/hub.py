@@ -31,6 +31,7 @@ from reactdb.feeds.request import check_order
 from reactdb.feeds.subscription import COMPLETED, Subscription
 from reactdb.feeds.views.base import View, present_order
 from reactdb.logs import logger
+from reactdb.store.catalogue import Catalogue
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import Snapshot, view_as_of
 
@@ -64,6 +65,7 @@ class FeedHub:
         open_views: The nodes by the common key of equal queries.
         ready: Puts something into the dispatcher's line.
         route: Takes in the next commit: `LiveViews.dispatch`.
+        say: `log_when_unlocked`.
         beginning: For each consumer that begins in a thread: the position from which it has still to read the log.
     """
 
@@ -71,7 +73,9 @@ class FeedHub:
         self.engine = engine
         self._publisher = engine.publisher
         self._lock = engine.publisher.lock
-        self.live = LiveViews(engine, self.log_when_unlocked)
+        # One object for all feeds.
+        self.say = self.log_when_unlocked
+        self.live = LiveViews(StateAt(engine), self.say)
         self.open_views = self.live.nodes
         self.ready = self.live.dispatcher.ready
         # `r.now()` in a mapping is of the database's clock.
@@ -169,27 +173,28 @@ class FeedHub:
             QueryError: An aggregate cannot be worked out.
         """
         self.check_place()
-        if self.open_views and not self.engine.is_memory:
-            # Shared views are at the publisher's position: they should not begin behind the result of a read.
-            self.engine.catch_up()
-        self.engine.check_end()
         request = subscription.request
         since = request.options.since
         if since is not None:
+            self._catch_up()
             reader = self._bootstrap.at(request, since)
             inside = check_order(reader.plan.view, since)
             if inside is None:
                 self._attach_at(subscription, reader)
             else:
                 self._attach_inside(subscription, reader, inside)
-        else:
+        elif request.is_stateful:
+            self._catch_up()
             bootstrapped: Bootstrapped | None = None
-            for left in range(BOOTSTRAPS if request.is_stateful else 0, -1, -1):
+            for left in range(BOOTSTRAPS, -1, -1):
                 if left:
                     bootstrapped = self._bootstrap.now(request, bootstrapped, self._has_node, LAST_CHANGES)
                 # Not found in time to join without keeping writers waiting: then they do wait, once.
                 if self._attach_now(subscription, bootstrapped, is_last=not left):
                     break
+        elif not self._attach_now(subscription, None, is_last=False):
+            self._catch_up()
+            self._attach_now(subscription, None, is_last=True)
         if self._earliest is None or subscription.since < self._earliest:
             self._earliest = subscription.since
         if subscription.has_work:
@@ -198,6 +203,21 @@ class FeedHub:
         if not self._is_following:
             # The file is not followed, so nothing else would end the feed if the file was found moved just now.
             self._publisher.end_feeds()
+
+    def _catch_up(self) -> None:
+        """Publish the commits of other processes: shared views are at the publisher's position, and should not begin behind the
+        result of a read.
+
+        Raises:
+            CorruptDatabase: The log seems to end early.
+        """
+        if self.open_views and not self.engine.is_memory:
+            self.engine.catch_up()
+        self.engine.check_end()
+
+    def _is_published(self, end: tuple[int, int, bool], catalogue: Catalogue) -> bool:
+        """Whether there is nothing to catch up with: see `Snapshot.end`."""
+        return not self.open_views or self.engine.publisher.has_published(end, catalogue)
 
     def check_place(self) -> None:
         """Raises: UsageError, where this thread is inside of a commit, or of another feed's beginning."""
@@ -214,7 +234,7 @@ class FeedHub:
                 self.live.behind[subscription] = None
                 subscription.begin_behind(reader, is_prepared=True)
             else:
-                self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
+                self._join_now(subscription, reader.plan, snapshot, snapshot.seq, reader.plan.view)
 
     def _attach_inside(self, subscription: Subscription, reader: LogReader, inside: Inside) -> None:
         """Inside of the initial values as of the reader's position; then on from there."""
@@ -231,57 +251,70 @@ class FeedHub:
     def _attach_now(
         self, subscription: Subscription, bootstrapped: Bootstrapped | None, *, is_last: bool
     ) -> bool:
-        """From now on. False: the bootstrapped view is too far from that. `is_last`: it joins however far it is; writers wait
-        while it reads the changes since, or, where that is not possible, while it is seeded."""
+        """From now on. False: the bootstrapped view is too far from that; or, without one, there are commits to catch up with.
+
+        `is_last`: it joins all the same. Writers wait while a bootstrapped view reads the changes since, or, where that is not
+        possible, while it is seeded.
+        """
         with Later(self.engine) as later:
             with self._lock_exclusively():
                 snapshot = later.enter()
+                end = snapshot.end()
+                seq = end[0]
+                # The snapshot is also the one to join with, so that a start is one read transaction.
+                if not (is_last or bootstrapped is not None or self._is_published(end, snapshot.catalogue)):
+                    return False
                 most = LAST_CHANGES
                 if is_last and bootstrapped is not None:
-                    most = max(most, snapshot.seq - bootstrapped.reader.position)
+                    most = max(most, seq - bootstrapped.reader.position)
                     if bootstrapped.reader.plan.key not in self.live.nodes and not bootstrapped.can_join(
                         snapshot, most
                     ):
                         bootstrapped = None
                 if bootstrapped is None:
-                    view = self._join_now(subscription, subscription.request.plan(snapshot), snapshot)
+                    view = self._join_now(subscription, subscription.request.plan(snapshot), snapshot, seq)
                 else:
                     reader = bootstrapped.reader
                     if reader.plan.key not in self.live.nodes:
                         if not bootstrapped.can_join(snapshot, most):
                             return False
                         reader.read_last(snapshot, most + 1)
-                    view = self._join_now(subscription, reader.plan, snapshot, reader.plan.view)
+                    view = self._join_now(subscription, reader.plan, snapshot, seq, reader.plan.view)
             if view is not None:
                 # The snapshot is fixed, so writers need not wait until it has been read.
                 subscription.provide(read_result(view, snapshot, later, subscription.request.options))
         return True
 
     def _join_now(
-        self, subscription: Subscription, plan: Plan, snapshot: Snapshot, bootstrapped: View | None = None
+        self,
+        subscription: Subscription,
+        plan: Plan,
+        snapshot: Snapshot,
+        present: int,
+        bootstrapped: View | None = None,
     ) -> View | None:
-        """Join, with a view that is as of the snapshot or needs a seed. Returns the view whose result is still to be
-        read from the snapshot, and provided."""
+        """Join, with a view that is as of the snapshot, whose seq is `present`, or needs a seed. Returns the view whose result is
+        still to be read from the snapshot, and provided."""
         request = subscription.request
-        node = self._node(plan, snapshot, bootstrapped)
+        node = self._node(plan, snapshot, present, bootstrapped)
         view = node.view
         ordered = None if request.options.squash_s is None else present_order(view)
         if not view.is_stateful:
-            subscription.begin(plan, snapshot.seq, ordered, is_prepared=not request.options.include_initial)
+            subscription.begin(plan, present, ordered, is_prepared=not request.options.include_initial)
         else:
             # The node is at the publisher's position; the snapshot may be ahead by a commit on its way to
             # publication.
             seq = max(self._publisher.published, node.seq)
             subscription.begin(plan, seq, ordered, is_prepared=False)
             # Of a union, members without state read the snapshot: the same moment, or a commit would be delivered twice.
-            then = view_as_of(snapshot, seq) if seq < snapshot.seq else snapshot
+            then = view_as_of(snapshot, seq) if seq < present else snapshot
             subscription.provide(read_now(view, then, seq, request.options))
         # Documents that the view skipped during the bootstrap are missing in its first result.
         self._join(subscription, node, node.failed - node.failures.seeded)
         return view if request.options.include_initial and not view.is_stateful else None
 
-    def _node(self, plan: Plan, snapshot: Snapshot, view: View | None = None) -> Node:
-        """The node of a plan. A new node has `view`, which is as of the snapshot, or is bootstrapped."""
+    def _node(self, plan: Plan, snapshot: Snapshot, seq: int, view: View | None = None) -> Node:
+        """The node of a plan. A new node has `view`, which is as of the snapshot, whose seq is `seq`, or is bootstrapped."""
         node = self.live.nodes.get(plan.key)
         if node is not None:
             return node
@@ -290,8 +323,8 @@ class FeedHub:
             view.seed(snapshot)
         plan.failures.seeded = plan.failures.count
         if not self.live.nodes:
-            self._publisher.begin_listening(snapshot.seq)
-        return self.live.add(plan, snapshot.seq if view.is_stateful else 0)
+            self._publisher.begin_listening(seq)
+        return self.live.add(plan, seq if view.is_stateful else 0)
 
     def _join(self, subscription: Subscription, node: Node, failed: int | None = None) -> None:
         """`failed`: how many of the documents that the node could not compute it knows of already; None: all of them."""
@@ -377,8 +410,6 @@ class FeedHub:
         """Follow other processes while a feed is open. Not under the publish lock, which `follow` takes."""
         if self.engine.is_memory:
             return
-        from reactdb.store import follow
-
         with self._following_lock:
             wanted = bool(self.live.nodes or self.live.behind)
             if not self._is_following and not self.engine.is_usable:
@@ -387,6 +418,9 @@ class FeedHub:
                 wanted = False
             if wanted is self._is_following:
                 return
+            # Imported here because a file that is not followed needs none of it.
+            from reactdb.store import follow
+
             # Neither, until it is done: Ctrl-C may strike, and both can be done twice.
             self._is_following = None
             if wanted:
@@ -419,7 +453,9 @@ class FeedHub:
                 gone = find_abort_reason(reader.plan.view, snapshot)
                 self.live.behind.pop(subscription, None)
                 if gone is None:
-                    self._join(subscription, self._node(reader.plan, snapshot, reader.plan.view))
+                    self._join(
+                        subscription, self._node(reader.plan, snapshot, snapshot.seq, reader.plan.view)
+                    )
                 subscription.join_node(deltas, snapshot.seq)
                 if gone is not None:
                     subscription.finish(gone)

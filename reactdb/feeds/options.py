@@ -95,6 +95,26 @@ def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions
     Raises:
         InvalidOption: With ReQL's sentence where it has one. Also every error of `check_query`.
     """
+    others = dict(options)
+    size = others.pop("changefeed_queue_size", DEFAULT_QUEUE_SIZE)
+    try:
+        checked = _checked_before(**others)
+    except TypeError:
+        # A value that cannot be hashed is none of an option's: the same without the cache says so.
+        checked = _check_others(**others)
+    check_query(checked)
+    if type(size) is int and size == DEFAULT_QUEUE_SIZE:
+        return checked
+    return _with_queue_size(checked, check_queue_size(size))
+
+
+@lru_cache(maxsize=64)
+def _with_queue_size(options: FeedOptions, queue_size: int) -> FeedOptions:
+    return options if queue_size == options.queue_size else options.copy_with(queue_size=queue_size)
+
+
+def _check_others(**options: Any) -> FeedOptions:
+    """The options but the queue's size, which has its default."""
     for name in options:
         if name not in NAMES:
             raise InvalidOption(f"Unrecognized optional argument `{name}`.")
@@ -121,16 +141,12 @@ def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions
     flags["on_predicate_error"] = check_predicate_error(options.get("on_predicate_error", "skip"))
     flags["skip_origin"] = _skip_origin(options.get("skip_origin"), has_offsets=flags["include_offsets"])
     fields = flags | {"squash_s": squash_s, "since": since, "on_overflow": on_overflow}
-    checked = _intern_options(queue_size=DEFAULT_QUEUE_SIZE, **fields)
-    check_query(checked)
-    queue_size = check_queue_size(options.get("changefeed_queue_size", DEFAULT_QUEUE_SIZE))
-    return checked if queue_size == checked.queue_size else _intern_options(queue_size=queue_size, **fields)
+    return FeedOptions(queue_size=DEFAULT_QUEUE_SIZE, **fields)
 
 
-@lru_cache(maxsize=64)
-def _intern_options(**options: Any) -> FeedOptions:
-    """One value for the many feeds with the same options."""
-    return FeedOptions(**options)
+# Very many feeds have the same options: they are checked once, and share one value. Typed, because `True` is an option where
+# `1` is none.
+_checked_before = lru_cache(maxsize=64, typed=True)(_check_others)
 
 
 def check_predicate_error(value: Any) -> str:

@@ -53,6 +53,9 @@ class Boxed(NamedTuple):
     sort_key: bytes
 
 
+# Steps that decide only whether a document is in the result.
+TESTS = {Filter, HasFields}
+
 # A value and its sort key -> those of the result; None for a document outside the result.
 Sorted = tuple[Any, bytes]
 Work = Callable[[Any, bytes], Sorted | None]
@@ -86,8 +89,9 @@ class Pipeline:
         self.steps = tuple(steps)
         boxed = prefix is not None
         self._prefix = prefix
-        has_map = any(isinstance(step, Map) for step in steps)
-        self.only_tests = not boxed and all(isinstance(step, (Filter, HasFields)) for step in steps)
+        kinds = set(map(type, steps))
+        has_map = Map in kinds
+        self.only_tests = not boxed and kinds <= TESTS
         self.is_identity = not boxed and not self.steps
         self.only_values = not boxed and not has_map
         # A document is never null.

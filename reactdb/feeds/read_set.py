@@ -35,7 +35,7 @@ from reactdb.feeds.views.base import (
     WholeTable,
 )
 from reactdb.query import ALL_TABLES, Query
-from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, IndexInfo, TableInfo
+from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, TableInfo
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import GREATEST, LEAST, Entry, Row, Snapshot
 from reactdb.store.sums import Tally
@@ -389,7 +389,7 @@ class ReadSetRequest(Request):
         options = {"since": since, "on_overflow": "drop", "changefeed_queue_size": 100}
         super().__init__(engine, say, Query(ALL_TABLES), options, handle)
 
-    def compile_for(self, snapshot: Snapshot) -> Plan:
+    def compile_for(self, state: Snapshot | Catalogue) -> Plan:
         view = ReadSetView(self._routes)
         # Each read set is another one: equal sets would have to be compared.
         return Plan(view, object(), False, Failures("", raises=False, say=self._say))

@@ -26,6 +26,7 @@ from reactdb.feeds.query_text import query_text
 from reactdb.feeds.views.base import View
 from reactdb.feeds.views.select import SelectView
 from reactdb.query import ALL_TABLES, Query
+from reactdb.store.catalogue import Catalogue
 from reactdb.store.engine import Engine
 from reactdb.store.snapshot import PastSnapshot, Snapshot
 from reactdb.store.undo import Undo
@@ -56,7 +57,7 @@ class Request:
         self._handle = handle
         self._say = say
         self.query = query
-        self._plan: tuple[object, Plan] | None = None
+        self._plan: tuple[Catalogue, Plan] | None = None
         # Whether its view has to be seeded.
         self.is_stateful = False
         self.purpose = "feed"
@@ -69,14 +70,14 @@ class Request:
             return made[1]
         return self.compile_for(snapshot)
 
-    def compile_for(self, snapshot: Snapshot) -> Plan:
-        """The query compiled for the snapshot, which may be of the past."""
+    def compile_for(self, state: Snapshot | Catalogue) -> Plan:
+        """The query compiled for the tables and indexes of a moment, which may be past."""
         raises = self.options.on_predicate_error == "raise"
         failures = Failures(self.query.table, raises=raises, say=self._say)
         options = self.options
         return compile_query(
             self.query,
-            snapshot,
+            state,
             failures,
             include_offsets=options.include_offsets,
             include_catalogue=options.include_catalogue,
@@ -103,18 +104,19 @@ class Request:
 
     def fresh_plan(self) -> Plan:
         """The query compiled for the present."""
-        with self.engine.snapshot() as snapshot:
-            return self.compile_for(snapshot)
+        return self.compile_for(self.engine.newest_catalogue())
 
     def _check(self, options: FeedOptions) -> None:
         self.options = options
         since = options.since
+        if since is None:
+            # Nothing is read, so this needs no read transaction.
+            catalogue = self.engine.newest_catalogue()
+            plan = self.compile_for(catalogue)
+            self._plan = (catalogue, plan)
+            self.is_stateful = plan.view.is_stateful
+            return
         with self.engine.snapshot() as snapshot:
-            if since is None:
-                plan = self.plan(snapshot)
-                self._plan = (snapshot.catalogue, plan)
-                self.is_stateful = plan.view.is_stateful
-                return
             position = resolve_since(since, self.engine, snapshot)
             past = PastSnapshot(snapshot, position, Undo(position, ()))
             plan = self.compile_for(past)

@@ -186,7 +186,7 @@ class Running:
         try:
             request = ReadSetRequest(
                 hub.engine,
-                hub.log_when_unlocked,
+                hub.say,
                 routes,
                 self.seq,
                 rerun.handle,

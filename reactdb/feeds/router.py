@@ -81,9 +81,11 @@ class Multimap(Generic[T]):
 class AxisRoutes(Generic[T]):
     """One axis of one table: the items that are routed by a value on it, or by a range of values."""
 
-    __slots__ = ("failures", "ranges", "values")
+    __slots__ = ("alone", "failures", "ranges", "values")
 
     def __init__(self) -> None:
+        # One tuple for all items that are on no other axis.
+        self.alone = (self,)
         # Documents whose value could not be computed, so that no item was found for them. None without such
         # documents.
         self.failures: Failures | None = None
@@ -232,7 +234,8 @@ class Router(Generic[T]):
                 on_axis = None if table is None else table.axes.get(axis)
                 if on_axis is not None:
                     axes[id(on_axis)] = on_axis
-        return tuple(axes.values())
+        found = tuple(axes.values())
+        return found[0].alone if len(found) == 1 else found
 
     @property
     def is_empty(self) -> bool:

@@ -42,9 +42,11 @@ def make_thread_safe(scheduler: Any) -> Any:
 def is_of_loop(scheduler: Any) -> bool:
     """Whether it is the scheduler of an event loop or a window system, which should never wait in its thread. Virtual
     time, threads, and schedulers of the user's own are none."""
+    if scheduler is None:
+        return False
     while _name(scheduler) == "CatchScheduler":
         scheduler = scheduler._scheduler
-    return scheduler is not None and _name(scheduler) in OF_LOOPS
+    return _name(scheduler) in OF_LOOPS
 
 
 def name_scheduler(scheduler: Any) -> str:

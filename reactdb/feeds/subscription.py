@@ -134,7 +134,6 @@ class Hub(Protocol):
 
 
 seq_of = attrgetter("seq")
-NO_FAILURES: tuple[Origin | None, int, int] = (None, 0, 0)
 
 
 class Subscription:
@@ -206,8 +205,9 @@ class Subscription:
         # The newest change that was taken from the queue: it may be delivered while it is still being published.
         self._taken = 0
         self._final: int | None = None
-        # The counter of documents that could not be computed, its first value here, and the number from before.
-        self._failed = NO_FAILURES
+        # The counter of documents that could not be computed, its first value here, and the number from before. The counter alone
+        # where both are 0, as for most.
+        self._failed: Origin | tuple[Origin | None, int, int] | None = None
 
     # -----------------------------------------------------------------------------------------------------------
     # The state
@@ -817,15 +817,21 @@ class Subscription:
     @property
     def failed(self) -> int:
         """Documents that could not be computed, and were passed over."""
-        source, begin, before = self._failed
+        source, begin, before = self._failures
         return before if source is None else before + source.failed - begin
+
+    @property
+    def _failures(self) -> tuple[Origin | None, int, int]:
+        failed = self._failed
+        return failed if isinstance(failed, tuple) else (failed, 0, 0)
 
     def count_failures_of(self, source: Origin | None, begin: int | None = None) -> None:
         """From now on, count the failures of `source` above `begin`; None: above its present number."""
-        if source is not self._failed[0]:
+        if source is not self._failures[0]:
             if source is not None and begin is None:
                 begin = source.failed
-            self._failed = (source, begin or 0, self.failed)
+            before = self.failed
+            self._failed = (source, begin or 0, before) if begin or before else source
 
     # -----------------------------------------------------------------------------------------------------------
     # Ending

@@ -218,6 +218,10 @@ class Catalogue:
             if index.is_unique
         }
 
+    def table(self, name: TableReference) -> TableInfo | None:
+        """The table of this name, if it is not dropped."""
+        return self.live.get(name)
+
     def ordinary(self) -> dict[str, TableInfo]:
         """The tables that users see: neither dropped nor hidden, sorted by name."""
         return dict(sorted((info.name, info) for info in self.live.values() if info.owner is None))

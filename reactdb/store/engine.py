@@ -473,6 +473,24 @@ class Engine:
                 connection.execute("ROLLBACK")
             self._give_back(reader)
 
+    def newest_catalogue(self) -> Catalogue:
+        """The tables and indexes of now, as a snapshot has them: by one statement, if nothing was committed since the reader's
+        last look."""
+        writer = self.writer
+        # A snapshot decides what a transaction shows.
+        if writer is None or writer.inside is None:
+            reader = self._take_reader()
+            try:
+                catalogue = self._known_catalogue(reader)
+            except SQLiteError as error:
+                raise self.translate_error(error, "read") from error
+            finally:
+                self._give_back(reader)
+            if catalogue is not None:
+                return catalogue
+        with self.snapshot() as snapshot:
+            return snapshot.catalogue
+
     def newest_seq(self) -> int:
         """The seq of the newest committed change, by one statement."""
         writer = self.writer
@@ -634,6 +652,13 @@ class Engine:
         trouble = "" if self.guard is None or self.unusable is not None else self.guard.look()[1]
         if trouble:
             raise self.report_moved(trouble)
+
+    def _known_catalogue(self, reader: Reader) -> Catalogue | None:
+        """The catalogue of the reader's last look; None if another connection has committed since, or there is a newer one."""
+        (version,) = reader.connection.execute("PRAGMA data_version").fetchone()
+        if version == reader.version and reader.catalogue is self.catalogue:
+            return reader.catalogue
+        return None
 
     def _catalogue_of(self, reader: Reader) -> Catalogue:
         """Returns the catalogue that matches the reader's state. Called inside the reader's transaction.

@@ -134,6 +134,12 @@ class Publisher:
         self.drain = listener.drain
         self.listener = listener
 
+    def has_published(self, end: tuple[int, int, bool], catalogue: Catalogue) -> bool:
+        """Whether the listener has every commit of a file with this end (see `Snapshot.end`) and these tables, and the end shows
+        no damage: then `catch_up` would do nothing. Called with `lock` held."""
+        head, _, is_filed = end
+        return head == self.published and is_filed and catalogue.version <= self._catalogue.version
+
     def begin_listening(self, seq: int) -> None:
         """A listener that was not active becomes so, having read everything up to `seq`. Called with `lock` held."""
         self.published = max(self.published, seq)

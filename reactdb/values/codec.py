@@ -272,7 +272,7 @@ def encode_many(documents: list[Any], name: str) -> tuple[list[bytes], list[Any]
 def encode_value(value: Any) -> bytes:
     """The bytes of any value of a document; the rules are those of `encode`."""
     try:
-        if _left_of(MOST_PLAIN, (value,), None, 8) >= 0:
+        if type(value) in _PLAIN or _left_of(MOST_PLAIN, (value,), None, 8) >= 0:
             data = _own.pack(value)
             return data if len(data) < _KEPT_BUFFER_BYTES else _check_size(data)
     except _PACK_ERRORS:

@@ -31,7 +31,7 @@ class Value:
         return tuple([getattr(self, name) for name in self.__slots__])
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._fields() == other._fields()
+        return other is self or (type(other) is type(self) and self._fields() == other._fields())
 
     def __hash__(self) -> int:
         return hash((type(self), self._fields()))

@@ -60,7 +60,7 @@ def _values_of(table_id: int, predicate: Predicate) -> list[Route] | None:
 
 
 def _range_of(table_id: int, predicate: Predicate) -> list[Route] | None:
-    if predicate.expression is None:
+    if predicate.node is None:
         return None
     for expression, start, stop in find_implied_ranges(predicate):
         path = field_path(expression)

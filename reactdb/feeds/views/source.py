@@ -354,8 +354,8 @@ def _whole_table(table: TableInfo) -> Source:
 
 def source_of(access: Access) -> Source:
     """The source of an access path."""
-    is_whole = access.index is None and access.keys is None and access.range == WHOLE
-    return _whole_table(access.table) if is_whole and access.reason == "every document" else Source(access)
+    is_whole = access.reason == "every document" and access.index is None and access.range == WHOLE
+    return _whole_table(access.table) if is_whole else Source(access)
 
 
 def _number(value: int) -> bytes:
