@@ -75,7 +75,7 @@ class FeedHub:
         self._lock = engine.publisher.lock
         # One object for all feeds.
         self.say = self.log_when_unlocked
-        self.live = LiveViews(StateAt(engine), self.say)
+        self.live = LiveViews(engine, self.say)
         self.open_views = self.live.nodes
         self.ready = self.live.dispatcher.ready
         # `r.now()` in a mapping is of the database's clock.

@@ -480,7 +480,7 @@ class Snapshot:
         self.compare(index)
         execute = self.connection.execute
         (count,) = execute(COUNT_ENTRIES, (index.id, start, stop)).fetchone()
-        self._check_index(self.catalogue.by_id[index.table_id], index, start, stop, -1, count)
+        self._check_index(self.catalogue.by_id[index.table_id], index, start, stop, -1, 0, count)
         if with_hidden:
             count += execute(COUNT_ENTRIES, (-index.id, start, stop)).fetchone()[0]
         return int(count)
