@@ -14,6 +14,7 @@ Rule of this file: a command is one commit, or a part of the given transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -185,7 +186,7 @@ class CollectionWork:
                     break
             else:
                 try:
-                    return self._write(lambda target: self._insert_free(target, table, prepared))
+                    return self._write(partial(self._insert_free, table, prepared))
                 except KeyTaken:
                     # Everything was rolled back, so insert them one by one.
                     pass
@@ -222,7 +223,7 @@ class CollectionWork:
         return document, stored
 
     def _insert_free(
-        self, target: WriteTransaction | BufferedWrites, table: TableInfo, prepared: list[_Prepared]
+        self, table: TableInfo, prepared: list[_Prepared], target: WriteTransaction | BufferedWrites
     ) -> Document:
         """Insert documents on the fastest path.
 

@@ -34,7 +34,7 @@ from reactdb.dialects.mongodb.embedded.documents import (
     hint_document,
     order_document,
 )
-from reactdb.dialects.mongodb.embedded.errors import call, raise_first
+from reactdb.dialects.mongodb.embedded.errors import call, first_error
 from reactdb.dialects.mongodb.embedded.index_specification import index_name, index_specification
 from reactdb.dialects.mongodb.embedded.names import check_collection_spelling
 from reactdb.dialects.mongodb.embedded.options import OptionHolder
@@ -150,21 +150,22 @@ class EmbeddedCollection(OptionHolder):
         options = self._options(codec_options, read_preference, write_concern, read_concern)
         return EmbeddedCollection(self.database, self.name, *options)
 
-    def _session(self, session: Session) -> Session:
-        """The session of an operation with this argument."""
-        return session_of(session, self.database.client)
-
     def _variables(self, let: Any) -> Document | None:
         return None if let is None else self._codec.given(let)
 
-    def _of(self, session: Session, command: str, bypasses: bool | None = None) -> ViewingWork:
-        """The work of an operation; over a socket it would be `command`."""
-        bypasses = check_bypass(command, bypasses, self._codec)
+    def _begin(
+        self, session: Session, command: str, bypasses: bool | None = None
+    ) -> tuple[Session, ViewingWork]:
+        """The session of an operation, from its argument, and the operation's work; over a socket it would be `command`."""
+        client = self.database.client
+        session = session_of(session, client)
+        if bypasses is not None:
+            bypasses = check_bypass(command, bypasses, self._codec)
         if session is None and not bypasses:
-            return self._work
+            return None, self._work
         transaction = transaction_of(session)
-        spaces = spaces_of(session, self.database.client, command)
-        return ViewingWork(spaces, self._namespace, transaction, bypasses=bypasses)
+        spaces = spaces_of(session, client, command)
+        return session, ViewingWork(spaces, self._namespace, transaction, bypasses=bool(bypasses))
 
     # -----------------------------------------------------------------------------------------------------------
     # insert
@@ -182,15 +183,10 @@ class EmbeddedCollection(OptionHolder):
             DuplicateKeyError: The `_id`, or a key of a unique index, is taken.
         """
         id = ensure_id(document)
-        session = self._session(session)
-        raise_first(
-            run_statement(
-                session,
-                self._of(session, "insert", bypass_document_validation).insert,
-                [document],
-                shape=self._codec.given,
-            )
-        )
+        session, work = self._begin(session, "insert", bypass_document_validation)
+        answer = run_statement(session, work.insert, [document], shape=self._codec.given)
+        if "writeErrors" in answer:
+            raise first_error(answer)
         return InsertOneResult(id, True)
 
     def insert_many(
@@ -213,14 +209,8 @@ class EmbeddedCollection(OptionHolder):
             raise TypeError("documents must be a non-empty list")
         ids = list(map(ensure_id, given))
         check_ordered("insert", ordered)
-        session = self._session(session)
-        answer = run_statement(
-            session,
-            self._of(session, "insert", bypass_document_validation).insert,
-            given,
-            ordered=ordered,
-            shape=self._codec.given,
-        )
+        session, work = self._begin(session, "insert", bypass_document_validation)
+        answer = run_statement(session, work.insert, given, ordered=ordered, shape=self._codec.given)
         if "writeErrors" in answer:
             raise driver.BulkWriteError(merge_inserts(answer, given))
         return InsertManyResult(ids, True)
@@ -244,8 +234,7 @@ class EmbeddedCollection(OptionHolder):
     ) -> UpdateResult:
         """Update the first matching document."""
         check_update(update)
-        session = self._session(session)
-        work = self._of(session, "update", bypass_document_validation)
+        session, work = self._begin(session, "update", bypass_document_validation)
         return self._update(
             session, work, filter, update, False, upsert, collation, array_filters, let, sort, hint
         )
@@ -265,8 +254,7 @@ class EmbeddedCollection(OptionHolder):
     ) -> UpdateResult:
         """Update all matching documents, as one commit."""
         check_update(update)
-        session = self._session(session)
-        work = self._of(session, "update", bypass_document_validation)
+        session, work = self._begin(session, "update", bypass_document_validation)
         return self._update(
             session, work, filter, update, True, upsert, collation, array_filters, let, None, hint
         )
@@ -286,8 +274,7 @@ class EmbeddedCollection(OptionHolder):
     ) -> UpdateResult:
         """Replace the first matching document."""
         check_replacement(replacement)
-        session = self._session(session)
-        work = self._of(session, "update", bypass_document_validation)
+        session, work = self._begin(session, "update", bypass_document_validation)
         return self._update(
             session, work, filter, replacement, False, upsert, collation, None, let, sort, hint
         )
@@ -310,7 +297,8 @@ class EmbeddedCollection(OptionHolder):
             self._codec, filter, update, multi, upsert, collation, array_filters, sort, hint
         )
         answer = run_statement(session, work.update, [statement], variables=self._variables(let))
-        raise_first(answer)
+        if "writeErrors" in answer:
+            raise first_error(answer)
         upserted = answer.pop("upserted", None)
         if upserted is not None:
             answer["upserted"] = self._codec.read_upserted(upserted[0]["_id"])
@@ -352,10 +340,10 @@ class EmbeddedCollection(OptionHolder):
         hint: Any,
     ) -> DeleteResult:
         statement = delete_statement(self._codec, filter, limit, collation, hint)
-        session = self._session(session)
-        work = self._of(session, "delete")
+        session, work = self._begin(session, "delete")
         answer = run_statement(session, work.delete, [statement], variables=self._variables(let))
-        raise_first(answer)
+        if "writeErrors" in answer:
+            raise first_error(answer)
         return DeleteResult({**answer, "ok": 1.0}, True)
 
     def bulk_write(
@@ -378,8 +366,7 @@ class EmbeddedCollection(OptionHolder):
             raise driver.InvalidOperation("No operations to execute")
         bulk = Bulk(requests, self._codec)
         check_ordered(bulk.command, ordered)
-        session = self._session(session)
-        work = self._of(session, bulk.command, bypass_document_validation)
+        session, work = self._begin(session, bulk.command, bypass_document_validation)
         result = run_statement(session, bulk.execute, work, ordered=ordered, variables=self._variables(let))
         if result["writeErrors"]:
             raise driver.BulkWriteError(result)
@@ -469,8 +456,7 @@ class EmbeddedCollection(OptionHolder):
         command["let"] = self._variables(let)
         command["hint"] = hint_document(hint)
         command["collation"] = collation_document(options.get("collation"))
-        session = self._session(session)
-        work = self._of(session, "findAndModify", options.get("bypassDocumentValidation"))
+        session, work = self._begin(session, "findAndModify", options.get("bypassDocumentValidation"))
         value = run_statement(session, work.find_and_modify, command)["value"]
         return None if value is None else self._codec.read(value)
 
@@ -482,10 +468,10 @@ class EmbeddedCollection(OptionHolder):
         return EmbeddedCursor(self, self._run_find, self._codec, *arguments, **options)
 
     def _run_find(self, session: Session, command: Mapping[str, Any]) -> Iterator[Document]:
-        session = self._session(session)
+        session, work = self._begin(session, "find")
         if session is None:
-            return self._work.find(command)
-        documents = run_statement(session, self._of(session, "find").find, command)
+            return work.find(command)
+        documents = run_statement(session, work.find, command)
         return results(session, documents, command.get("batchSize"))
 
     def find_one(self, filter: Any = None, *arguments: Any, **options: Any) -> Any:
@@ -512,9 +498,9 @@ class EmbeddedCollection(OptionHolder):
         if "hint" in options:
             hint = options["hint"]
             command["hint"] = hint if isinstance(hint, str) else order_document(hint)
-        session = self._session(session)
         # It is an aggregation, as PyMongo counts.
-        return run_statement(session, self._of(session, "aggregate").count, command)
+        session, work = self._begin(session, "aggregate")
+        return run_statement(session, work.count, command)
 
     def estimated_document_count(self, comment: Any = None, **options: Any) -> int:
         """The exact number of documents. `options`: as in MongoDB's `count`, such as `skip` and `limit`.
@@ -553,8 +539,8 @@ class EmbeddedCollection(OptionHolder):
             "hint": hint_document(hint),
             "collation": collation_document(options.get("collation")),
         }
-        session = self._session(session)
-        values = run_statement(session, self._of(session, "distinct").distinct, command)
+        session, work = self._begin(session, "distinct")
+        values = run_statement(session, work.distinct, command)
         decoded: list[Any] = self._codec.read({"values": values})["values"]
         return decoded
 
@@ -567,7 +553,7 @@ class EmbeddedCollection(OptionHolder):
         **options: Any,
     ) -> EmbeddedCommandCursor:
         """The results of a pipeline."""
-        session = self._session(session)
+        session = session_of(session, self.database.client)
         if let is not None:
             options["let"] = let
         documents = self._run_aggregate(pipeline, session, options, comment)
@@ -667,8 +653,8 @@ class EmbeddedCollection(OptionHolder):
     ) -> list[str]:
         check_options("createIndexes", options, _INDEXING, self._codec, comment)
         specs = list(map(PLAIN.given, given))
-        session = self._session(session)
-        run_statement(session, self._of(session, "createIndexes").create_indexes, specs)
+        session, work = self._begin(session, "createIndexes")
+        run_statement(session, work.create_indexes, specs)
         return [str(spec["name"]) for spec in specs]
 
     def drop_index(

@@ -14,7 +14,7 @@ from reactdb.dialects.mongodb.errors import TOO_DEEP, MongoError, TokenMissing, 
 if TYPE_CHECKING:
     from pymongo.errors import OperationFailure
 
-__all__ = ["call", "convert_errors", "driver_error", "raise_first", "reply_error"]
+__all__ = ["call", "convert_errors", "driver_error", "first_error", "reply_error"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,15 +64,11 @@ def convert_errors(documents: Iterator[T]) -> Iterator[T]:
         raise driver_error(MongoError(15, TOO_DEEP)) from None
 
 
-def raise_first(answer: Mapping[str, Any]) -> None:
-    """Raise the first error of a command with one statement.
-
-    Raises:
-        DuplicateKeyError, WriteError: There is an error.
-    """
-    errors = answer.get("writeErrors")
-    if not errors:
-        return
-    error = errors[0]
+def first_error(answer: Mapping[str, Any]) -> OperationFailure:
+    """PyMongo's error for the first of the `writeErrors` of a command with one statement."""
+    error = answer["writeErrors"][0]
     kind = driver.DuplicateKeyError if error["code"] == 11000 else driver.WriteError
-    raise kind(error["errmsg"], error["code"], {**error, "codeName": code_name(error["code"])})
+    first: OperationFailure = kind(
+        error["errmsg"], error["code"], {**error, "codeName": code_name(error["code"])}
+    )
+    return first
