@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from threading import get_ident
 from typing import Any, Protocol
 
@@ -84,6 +84,8 @@ class Publisher:
     Attributes:
         listener: The feeds; None before the first was opened.
         published: The seq up to which the listener has every commit.
+        look_soon: Called when the follower thread (see `follow`) has something to do now: another engine of this process
+            has committed, or feeds are to end. It may be called with any lock held. Without a feed it does nothing.
         committing: Held by the writer from COMMIT until the commit is published, and by a thread that publishes
             commits from the log: the thread that made a commit of this process also publishes it. Taken before
             `lock`.
@@ -99,6 +101,7 @@ class Publisher:
         self.committing = threading.Lock()
         self.listener: CommitListener | None = None
         self.published = seq
+        self.look_soon: Callable[[], object] = do_nothing
         self._catalogue = engine.catalogue
         self._names = PastNames()
         self._routing: int | None = None  # the thread inside of `route`
@@ -184,6 +187,7 @@ class Publisher:
             DatabaseBusy: It has not come that far within `timeout_s`.
         """
         start = monotonic()
+        self.look_soon()
         while self.is_late(head):
             waited_s = monotonic() - start
             if waited_s >= timeout_s:
@@ -239,6 +243,7 @@ class Publisher:
         follower thread (see `follow`) ends the feeds within moments, or the closing thread does."""
         if self._trouble is None:
             self._trouble = error
+            self.look_soon()
 
     def end_feeds(self) -> None:
         """End every feed, if an error was noted. Called without any lock."""
@@ -320,6 +325,10 @@ class Publisher:
             finally:
                 if outer is not None:
                     budget.current.set(outer)
+
+
+def do_nothing() -> None:
+    """`Publisher.look_soon` before a feed was opened."""
 
 
 def find_dropped(before: Catalogue, after: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:
