@@ -5,9 +5,10 @@ A process knows its own feeds only, so the others are asked, by files in a folde
     TMPDIR/reactdb-UID/DEVICE-INODE/QUESTION.ask                       made by the asking process
     TMPDIR/reactdb-UID/DEVICE-INODE/QUESTION.ask.PROCESS.json          made by each process that has feeds on this file
 
-A process with feeds has a thread that polls the file anyway (`follow`). A few times a second this thread looks into the
-folder, and answers. So without a question there is no folder, and a look is one system call. A process without feeds has no
-such thread, and nothing to say. The asking process waits for a moment, reads the answers, and removes everything.
+A process with feeds has a thread that looks at the file anyway (`follow`). With each rare look this thread also looks into
+the folder, and answers. So without a question there is no folder, and a look is one system call. The asking process touches
+the write-ahead log, so that the rare look is made now. A process without feeds has no such thread, and nothing to say. The
+asking process waits for a moment, reads the answers, and removes everything.
 
 The folder belongs to the user alone, because the temporary folder is shared: another user could put a link there, or read
 the selections. If it belongs to somebody else, nobody is asked. So processes of other users, of containers with another
@@ -151,6 +152,9 @@ def ask_others(engine: Engine, wait_s: float) -> Answers:
         _own_questions.add(question)
         try:
             _write_question(folder, path)
+            # A process that waits for reports of the system (see `file.file_events`) looks now. Another one looks soon.
+            with suppress(OSError):
+                os.utime(f"{engine.path}-wal")
             _remove_stale(folder, question)
             time.sleep(wait_s)
             return Answers(ASKED, _read_answers(folder, question))

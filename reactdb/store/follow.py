@@ -1,20 +1,27 @@
 """Follow: how a process learns of other processes' commits to its files, and of trouble with the files.
 
-One thread a process polls every file with feeds. A poll checks for commits of other connections (`PRAGMA
-data_version`), and if there are any has the publisher read them from the log. The longer nothing comes, the rarer the
-polls: the pause is a twentieth of the time since the last news, between 1 and 20 ms. The thread starts with the first
-feed and ends with the last.
+One thread a process looks at every file with feeds. A look checks for commits of other connections (`PRAGMA
+data_version`), and if there are any has the publisher read them from the log. The thread starts with the first feed and
+ends with the last.
+
+The longer nothing comes, the rarer the looks: the pause is a twentieth of the time since the last news, and 1 ms at
+least. When it has grown to 20 ms, the thread asks the system to report writes (`file.file_events`). Where the system
+does, the thread looks when there is a report, and otherwise at most once in 0.7 s. Elsewhere the pause continues to
+grow, to 0.4 s.
+
+A report comes before the commit can be read. But a writer holds SQLite's write lock from before its first write until
+the commit can be read, and the system says who has the lock. So after a report, short pauses continue until a look
+finds nothing new and no writer. The reports of this process's own commits cannot be told from others. During such short
+pauses the thread does not wait for reports, so that a thousand commits a second are fifty looks.
+
+A report is a hint only: it may be lost, and the look that comes anyway finds the commit. Nothing else of a fork's child
+or of an error needs repair.
 
 The same thread answers other processes that ask for the feeds of this one (see `activity`).
 
-It also ends the feeds of a file in trouble. Every quarter of a second it checks whether the path still leads
-to the opened file. A write, a read or a checkpoint that meets trouble may hold any lock, so it leaves a note
-(`Publisher.note`), and the next poll finds the note.
-
-Polling and nothing else, because it works on every system and needs no state that a fork has to repair. A file
-system's notifications (inotify) would report a commit some 0.5 ms sooner, on Linux alone, and only as a hint: they
-come before the commit can be read, also for commits of this very process, and a poll has to back them up all the
-same.
+It also ends the feeds of a file in trouble. It checks whether the path still leads to the opened file. A write, a read or
+a checkpoint that meets trouble may hold any lock, so it leaves a note (`Publisher.note`), and the next look finds the
+note.
 
 Rule of this file: it decides when to look. The publisher acts on the result.
 """
@@ -23,6 +30,8 @@ from __future__ import annotations
 
 import threading
 import weakref
+from functools import partial
+from math import ceil
 
 from reactdb.clock import monotonic
 from reactdb.errors import DatabaseBusy, ReactDBError
@@ -30,29 +39,58 @@ from reactdb.logs import logger
 from reactdb.store.activity import answer_questions
 from reactdb.store.engine import Engine
 from reactdb.store.file import fork, sqlite
+from reactdb.store.file.file_events import FileEvents
 
-# Seconds between two polls: the least, the most, and the share of the time for which nothing has come.
+# Seconds between two looks: the least, and the share of the time for which nothing has come.
 QUICK_S = 0.001
-SLOW_S = 0.020
 SHARE = 0.05
-# Seconds for which polls may fail before the feeds end; longer if another process holds a lock, because a lock is no
+# The longest pause, in seconds, in which reports of the system are not waited for.
+BUSY_S = 0.020
+# The longest pause without reports of the system, in seconds.
+SLOW_S = 0.4
+# Seconds between two looks that no report has caused. They are made at multiples of this time, so that one wake-up serves
+# all files.
+REPORTED_S = 0.7
+# Seconds for which looks may fail before the feeds end; longer if another process holds a lock, because a lock is no
 # error of the file.
-FAILING_S = 0.5
+FAILING_S = 0.25
 LOCKED_S = 10.0
-# Seconds between two checks of the path: 9 µs each.
+# The least seconds between two checks of the path: 9 µs each.
 LOOK_S = 0.25
-# Seconds between two looks for questions of other processes: 10 µs each, while there are none.
+# The least seconds between two looks for questions of other processes: 10 µs each, while there are none.
 QUESTIONS_S = 0.2
 
 
 class Watched:
-    """One polled file. Thread safety: only the polling thread."""
+    """One followed file. Thread safety: only the following thread; any thread may set `is_hinted`.
 
-    __slots__ = ("_answered", "_failing_since", "_is_behind", "_looked", "engine")
+    Attributes:
+        engine: The file.
+        due: When to look at the latest (monotonic).
+        is_busy: The next look comes soon, and reports of the system can wait for it.
+        is_hinted: Something may have happened since the last look began.
+    """
+
+    __slots__ = (
+        "_answered",
+        "_failing_since",
+        "_heard",
+        "_is_behind",
+        "_looked",
+        "due",
+        "engine",
+        "is_busy",
+        "is_hinted",
+    )
 
     def __init__(self, engine: Engine) -> None:
-        # Weakly: an engine that everybody forgot must not be kept alive by its poller.
+        # Weakly: an engine that everybody forgot must not be kept alive by its follower.
         self.engine = weakref.ref(engine)
+        self.due = float("-inf")
+        self.is_busy = True
+        self.is_hinted = False
+        # The time of the last news, or of a report after silence. A new subscriber may wait for the first commit.
+        self._heard = monotonic()
         self._looked = float("-inf")
         self._answered = float("-inf")
         # There may be news that `Engine.has_news` does not show: commits between the subscription and the first poll,
@@ -60,6 +98,45 @@ class Watched:
         self._is_behind = True
         # The time of the first of consecutive failed polls (monotonic); None while polls succeed.
         self._failing_since: float | None = None
+
+    def hint(self, *, is_touched: bool) -> None:
+        """The system has reported a write. `is_touched`: the file may also have been moved, or another process asks."""
+        self.is_hinted = True
+        if is_touched:
+            self._looked = self._answered = float("-inf")
+
+    def look(self, engine: Engine, name: int, events: FileEvents) -> None:
+        """Look at the file, and plan the next look. `name`: of the file in `events`."""
+        is_hinted, is_reported = self.is_hinted, events.is_watched(name)
+        if is_hinted:
+            # Before the look: a hint that comes during the look is for the next one.
+            self.is_hinted = False
+            if not self.is_busy:
+                self._heard = monotonic()
+        is_written: bool | None = None
+        if engine.guard is not None and (is_hinted or self.is_busy or not is_reported):
+            # Before the poll, which finds whatever a writer has finished by now.
+            is_written = engine.guard.has_foreign_writer()
+        has_news = self.poll(engine)
+        now = monotonic()
+        if has_news:
+            self._heard = now
+        pause_s = max(QUICK_S, SHARE * (now - self._heard))
+        if self._failing_since is not None:
+            pause_s = min(pause_s, BUSY_S)
+        elif is_reported:
+            if not (is_hinted or has_news or is_written):
+                self.is_busy = False
+                self.due = ceil((now + BUSY_S) / REPORTED_S) * REPORTED_S
+                return
+            pause_s = min(pause_s, BUSY_S)
+        elif pause_s >= BUSY_S and is_written is not None and events.watch(name, engine.path):
+            # There may have been a commit before the system was asked.
+            pause_s = QUICK_S
+        else:
+            pause_s = min(pause_s, SLOW_S)
+        self.is_busy = pause_s <= BUSY_S
+        self.due = now + pause_s
 
     def poll(self, engine: Engine) -> bool:
         """Whether there was any news."""
@@ -115,18 +192,21 @@ class Watched:
 
 
 class Follower:
-    """The thread and the files that it polls. Thread safety: `_lock` guards the list; polls happen outside of it."""
+    """The thread and the files that it follows. Thread safety: `_lock` guards the list; looks happen outside of it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._watched: dict[int, Watched] = {}
         self._thread: threading.Thread | None = None
-        self._wake = threading.Event()
+        self._events = FileEvents()
+        # The thread has no look to make soon.
+        self._is_listening = False
 
     def watch(self, engine: Engine) -> None:
         """Begin to follow the file of `engine`. A database in memory has no other processes to follow."""
         if engine.is_memory:
             return
+        engine.publisher.look_soon = partial(self.look_soon, id(engine))
         with self._lock:
             known = self._watched.get(id(engine))
             if known is None or known.engine() is not engine:
@@ -135,37 +215,65 @@ class Follower:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="reactdb-tail", daemon=True)
                 self._thread.start()
-            self._wake.set()
+        self._events.wake()
 
     def unwatch(self, engine: Engine) -> None:
         """Stop following. The thread ends with the last file."""
         with self._lock:
             self._watched.pop(id(engine), None)
-            self._wake.set()
+        self._events.wake()
+
+    def look_soon(self, name: int) -> None:
+        """There is something to do for the file of the engine with this number. Any thread may call it, with any lock held:
+        it takes none that is held for long."""
+        watched = self._watched.get(name)
+        if watched is not None:
+            watched.is_hinted = True
+            if self._is_listening:
+                self._events.wake()
+
+    def abandon(self) -> None:
+        """In a child of fork() there is no thread, and the parent's files are not to be followed."""
+        self._events.abandon()
+        self.__init__()  # type: ignore[misc]
 
     def _run(self) -> None:
-        # When there was news last (monotonic).
-        heard = monotonic()
+        files: dict[int, Watched] = {}
         while True:
             with self._lock:
-                if self._wake.is_set():
-                    # A new subscriber may wait for the first commit.
-                    heard = monotonic()
-                    self._wake.clear()
                 if not self._watched:
                     self._thread = None
+                    self._events.close()
                     return
-                files = list(self._watched.items())
-            for name, watched in files:
-                engine = watched.engine()
-                if engine is None:
-                    with self._lock:
-                        if self._watched.get(name) is watched:
-                            del self._watched[name]
-                elif watched.poll(engine):
-                    heard = monotonic()
+                before, files = files, dict(self._watched)
+            for name, watched in before.items():
+                if files.get(name) is not watched:
+                    self._events.unwatch(name)
+            self._look_at(files)
+            self._is_listening = not any(watched.is_busy for watched in files.values())
+            due = min(watched.due for watched in files.values())
+            if self._is_listening and any(watched.is_hinted for watched in files.values()):
+                # By `look_soon`, just before the thread was listening.
+                continue
+            reports = self._events.wait(max(0.0, due - monotonic()), listens=self._is_listening)
+            self._is_listening = False
+            for name, is_touched in reports.items():
+                if name in files:
+                    files[name].hint(is_touched=is_touched)
+
+    def _look_at(self, files: dict[int, Watched]) -> None:
+        now = monotonic()
+        for name, watched in files.items():
+            if not watched.is_hinted and watched.due > now:
+                continue
+            engine = watched.engine()
+            if engine is not None:
+                watched.look(engine, name, self._events)
                 del engine
-            self._wake.wait(min(max(QUICK_S, SHARE * (monotonic() - heard)), SLOW_S))
+            else:
+                with self._lock:
+                    if self._watched.get(name) is watched:
+                        del self._watched[name]
 
 
 # One for the process: a thread for each file would cost a wake-up for each.
@@ -173,5 +281,4 @@ follower = Follower()
 watch = follower.watch
 unwatch = follower.unwatch
 
-# In a child of fork() there is no thread, and the parent's files are not to be polled.
-fork.call_in_child(follower.__init__)  # type: ignore[misc]
+fork.call_in_child(follower.abandon)

@@ -96,6 +96,8 @@ class Publisher:
         drain: The listener's function that delivers the queued events. Called without any lock held, after every commit; also
             where no feed is open any more, because feeds that the last commit ended have yet to be notified.
         routing_thread: The thread inside of the listener's `route`, or None. The listener writes it under `lock`.
+        look_soon: Called when the follower thread (see `follow`) has something to do now: another engine of this process
+            has committed, or feeds are to end. It may be called with any lock held. Without a feed it does nothing.
         committing: Held by the writer from COMMIT until the commit is published, and by a thread that publishes
             commits from the log: the thread that made a commit of this process also publishes it. Taken before
             `lock`.
@@ -111,6 +113,7 @@ class Publisher:
         self.committing = threading.Lock()
         self.listener: CommitListener | None = None
         self.published = seq
+        self.look_soon: Callable[[], object] = do_nothing
         self._catalogue = engine.catalogue
         self._names = PastNames()
         self.drain: Drain = drain_nothing
@@ -208,6 +211,7 @@ class Publisher:
             DatabaseBusy: It has not come that far within `timeout_s`.
         """
         start = monotonic()
+        self.look_soon()
         while self.is_late(head):
             waited_s = monotonic() - start
             if waited_s >= timeout_s:
@@ -263,6 +267,7 @@ class Publisher:
         follower thread (see `follow`) ends the feeds within moments, or the closing thread does."""
         if self._trouble is None:
             self._trouble = error
+            self.look_soon()
 
     def end_feeds(self) -> None:
         """End every feed, if an error was noted. Called without any lock."""
@@ -317,6 +322,10 @@ class Publisher:
         self._catching_up = set()
         if self.listener is not None:
             self.listener.abandon()
+
+
+def do_nothing() -> None:
+    """`Publisher.look_soon` before a feed was opened."""
 
 
 def find_dropped(before: Catalogue, after: Catalogue) -> tuple[list[int], list[tuple[int, str]]]:

@@ -72,6 +72,9 @@ class WritableFile(OpenFile, Protocol):
     publisher: Publisher
     epochs: Epochs
 
+    @property
+    def twin(self) -> WritableFile | None: ...
+
 
 class OwnCommit(NamedTuple):
     """A commit of this process, with the fields that its `Change` values share.
@@ -430,6 +433,9 @@ class Writer:
             except Exception:
                 # It is written, and must not look as if it were not. The feeds read it from the log with the next commit.
                 logger.exception("telling of commit %d of %s failed", self.last_seq, self.path)
+        twin = self.engine.twin
+        if twin is not None:
+            twin.publisher.look_soon()
         try:
             self.checkpoints.after_commit(wal_bytes)
             if self.last_seq >= self.compaction.look_at:

@@ -159,43 +159,6 @@ class TestNews:
             engine.has_news()
 
 
-def test_the_pause_grows_with_the_silence_and_a_commit_makes_it_short_again(db, path, monkeypatch):
-    pauses: list[float] = []
-    clock = [0.0]
-
-    class Wake:
-        def is_set(self) -> bool:
-            return len(pauses) == 0
-
-        def clear(self) -> None:
-            pass
-
-        def wait(self, pause_s: float) -> None:
-            pauses.append(pause_s)
-            clock[0] += pause_s
-            if clock[0] > 10:
-                follower._watched.clear()
-
-    class Watched:
-        def engine(self) -> Watched:
-            return self
-
-        def poll(self, engine: Any) -> bool:
-            return 5 < clock[0] < 5.02
-
-    follower = follow.Follower()
-    monkeypatch.setattr(follower, "_wake", Wake())
-    monkeypatch.setattr(follower, "_watched", {1: Watched()})
-    monkeypatch.setattr(follow, "monotonic", lambda: clock[0])
-    follower._run()
-
-    quiet_until = next(place for place in range(len(pauses)) if place and pauses[place] < pauses[place - 1])
-    assert follow.QUICK_S == pauses[0] == pauses[quiet_until]
-    assert pauses[:quiet_until] == sorted(pauses[:quiet_until])
-    assert follow.SLOW_S == pauses[quiet_until - 1] == pauses[-1]
-    assert follow.monotonic() == clock[0]
-
-
 class Noticed:
     """A lock that tells when a thread is about to wait for it."""
 

@@ -27,8 +27,10 @@ from reactdb.store.file.wal_index import (
     LOG_HEADER_BYTES,
     LOG_READ_LOCKS,
     QUICK,
+    READ_LOCKS,
     STATE_BYTES,
     VERSION,
+    WRITE_LOCK,
     WalIndex,
 )
 
@@ -164,11 +166,16 @@ class FileGuard:
         """Whether another process has a read of the write-ahead log open now; None where that cannot be known."""
         if self._index is None or self._index.read_anew() is None:
             return None
-        return self._index.has_foreign_reader()
+        return self._index.is_locked_elsewhere(READ_LOCKS)
+
+    def has_foreign_writer(self) -> bool | None:
+        """Whether another process is writing to the write-ahead log now; None where that cannot be known. If not, everything
+        that was written there can be read."""
+        return None if self._index is None else self._index.is_locked_elsewhere(WRITE_LOCK)
 
     def is_log_kept(self) -> bool:
         """Whether a read of another process keeps the log from being begun anew. False where that cannot be known."""
-        return self._index is not None and bool(self._index.has_foreign_reader(LOG_READ_LOCKS))
+        return self._index is not None and bool(self._index.is_locked_elsewhere(LOG_READ_LOCKS))
 
     @property
     def has_lost_its_log(self) -> bool:

@@ -31,6 +31,8 @@ LOG_HEADER_BYTES = 32
 READ_LOCKS = (123, 5)
 # The first is of readers that began when all of the log was in the file. They are not in the way of its restart.
 LOG_READ_LOCKS = (124, 4)
+# The writer locks this byte from before its first write into the log until its commit can be read: WAL_WRITE_LOCK is 0.
+WRITE_LOCK = (120, 1)
 # `struct flock` of Linux: type, whence, start, length, process.
 LOCK = struct.Struct("@hhqqi4x")
 FRAME_HEADER_BYTES = 24
@@ -86,9 +88,11 @@ class WalIndex:
             self.descriptor = -1
         return self.read()
 
-    def has_foreign_reader(self, locks: tuple[int, int] = READ_LOCKS) -> bool | None:
-        """Whether another process has a read of the log open now; None where that cannot be known. It asks the system who
+    def is_locked_elsewhere(self, locks: tuple[int, int]) -> bool | None:
+        """Whether another process has one of these locks now; None where that cannot be known. It asks the system who
         has the locks, and takes none: the system names only processes other than this one."""
+        if self.descriptor < 0:
+            return None
         try:
             # Imported here because not every system has it.
             import fcntl
