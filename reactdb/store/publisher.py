@@ -84,6 +84,7 @@ class Publisher:
     Attributes:
         listener: The feeds; None before the first was opened.
         published: The seq up to which the listener has every commit.
+        routing_thread: The thread inside the listener's `route`; None while nothing is routed.
         committing: Held by the writer from COMMIT until the commit is published, and by a thread that publishes
             commits from the log: the thread that made a commit of this process also publishes it. Taken before
             `lock`.
@@ -101,7 +102,7 @@ class Publisher:
         self.published = seq
         self._catalogue = engine.catalogue
         self._names = PastNames()
-        self._routing: int | None = None  # the thread inside of `route`
+        self.routing_thread: int | None = None
         # Threads that publish, or deliver, commits of other processes.
         self._catching_up: set[int] = set()
         # The error that every feed is to end with.
@@ -114,7 +115,7 @@ class Publisher:
 
     def is_routing(self) -> bool:
         """Whether this thread is inside the listener's `route`: a predicate that writes must be refused."""
-        return self._routing is not None and self._routing == get_ident()
+        return self.routing_thread is not None and self.routing_thread == get_ident()
 
     def begin_listening(self, seq: int) -> None:
         """A listener that was not active becomes so, having read everything up to `seq`. Called with `lock` held."""
@@ -286,7 +287,7 @@ class Publisher:
         self.published = changes[-1].seq if changes else until
 
     def _route(self, listener: CommitListener, commit: Commit) -> None:
-        self._routing = get_ident()
+        self.routing_thread = get_ident()
         # The time limit of the query that has made the commit, or noticed it, is not for the predicates of other feeds.
         outer = budget.current.get()
         if outer is not None:
@@ -296,13 +297,13 @@ class Publisher:
         finally:
             if outer is not None:
                 budget.current.set(outer)
-            self._routing = None
+            self.routing_thread = None
 
     def abandon(self) -> None:
         """Make new locks, in a forked child: threads of the parent may hold the old ones."""
         self.lock = threading.RLock()
         self.committing = threading.Lock()
-        self._routing = None
+        self.routing_thread = None
         self._catching_up = set()
         if self.listener is not None:
             self.listener.abandon()

@@ -116,9 +116,11 @@ class WriteQueue:
             # To queue and to read the head is one step: in between, another thread could do the work and remove the
             # waiter.
             self._queue.append(waiter)
-            if self._queue[0] is not waiter:
-                self._drop_finished()
-            if self._queue[0] is waiter:
+            queue = self._queue
+            if queue[0] is waiter:
+                return True
+            self._drop_finished()
+            if queue[0] is waiter:
                 return True
             waiter.prepare_to_sleep()
         try:
@@ -161,8 +163,8 @@ class WriteQueue:
             queue.popleft()
             if queue:
                 self._drop_finished()
-            if queue:
-                queue[0].wake()
+                if queue:
+                    queue[0].wake()
 
     def _wait(self, waiter: Waiter, timeout_s: float) -> bool:
         """Sleep until the waiter is at the head or its work is done. False: the time has passed first."""
@@ -268,14 +270,8 @@ def write_group(group: Sequence[Waiter], first: WriteTransaction, owner: Owner) 
     transactions = []
     seq, catalogue = first.first + first.count, first.catalogue
     for waiter in group:
-        transaction = WriteTransaction(
-            first.cursor,
-            catalogue,
-            first.memory,
-            seq,
-            first.time,
-            None if first.changes is None else [],
-        )
+        transaction = WriteTransaction(first.cursor, first.memory)
+        transaction.begin(catalogue, seq, first.time, None if first.changes is None else [], None)
         assert waiter.work is not None
         try:
             with Savepoint(transaction, owner, waiter.operation):

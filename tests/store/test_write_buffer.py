@@ -408,6 +408,118 @@ def test_what_ctrl_c_tears_is_written_again(
     assert problems(db) == []
 
 
+# ---------------------------------------------------------------------------------------------------------------
+# Against a model: parts in parts, reads, and flushes that Ctrl-C tears
+
+VALUES = st.one_of(st.none(), st.integers(0, 3))
+MODEL_STEPS: st.SearchStrategy[Any] = st.one_of(
+    st.tuples(st.just("put"), st.sampled_from(["games", "plain"]), KEYS, VALUES),
+    st.tuples(st.just("insert"), st.sampled_from(["games", "plain"]), st.lists(KEYS, max_size=3)),
+    st.tuples(st.just("read"), st.sampled_from(["games", "plain"])),
+    st.tuples(st.just("torn read"), st.integers(1, 7), st.booleans()),
+)
+MODEL_PROGRAMS = st.lists(
+    st.recursive(
+        MODEL_STEPS,
+        lambda steps: st.tuples(st.just("part"), st.lists(steps, max_size=5), st.booleans()),
+        max_leaves=8,
+    ),
+    max_size=12,
+)
+
+
+class Model:
+    """Documents by table and key, and the entries of the log since it was made: table, key, and the new value."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[str, int]] = {"games": {"a": 0, "b": 1, "c": 2}, "plain": {}}
+        self.log: list[tuple[str, str, int | None]] = []
+
+    def put(self, table: str, key: str, value: int | None) -> None:
+        if self.tables[table].get(key) == value:
+            return
+        self.log.append((table, key, value))
+        if value is None:
+            del self.tables[table][key]
+        else:
+            self.tables[table][key] = value
+
+    def part(self) -> Model:
+        part = Model()
+        part.tables = {name: dict(documents) for name, documents in self.tables.items()}
+        part.log = list(self.log)
+        return part
+
+
+def do_both(db: reactdb.Database, model: Model, one: Any) -> Model:
+    """A step on the database and on the model. Returns: the model after it."""
+    kind, *given = one
+    if kind == "put":
+        name, key, value = given
+        model.put(name, key, value)
+        db.table(name).get(key).replace(None if value is None else {"id": key, "n": value})
+    elif kind == "insert":
+        name, keys = given
+        is_free = len(set(keys)) == len(keys) and not set(keys) & set(model.tables[name])
+        for key in keys if is_free else ():
+            model.put(name, key, 7)
+        try:
+            db.table(name).insert([{"id": key, "n": 7} for key in keys])
+            assert is_free
+        except reactdb.DuplicateKey:
+            assert not is_free
+    elif kind == "read":
+        assert {one["id"]: one["n"] for one in db.table(given[0])} == model.tables[given[0]]
+    elif kind == "torn read":
+        with pytest.MonkeyPatch.context() as patch:
+            strike(db, patch, given[0], Struck(), after=given[1])
+            try:
+                db.table("plain").run()
+            except Struck:
+                pass
+    else:
+        steps, is_kept = given
+        part = model.part()
+        try:
+            with db.transaction():
+                for inner in steps:
+                    part = do_both(db, part, inner)
+                if not is_kept:
+                    raise Abandoned
+            return part
+        except Abandoned:
+            pass
+    return model
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(MODEL_PROGRAMS, MODEL_PROGRAMS, st.sampled_from([2, 3, 1_024]))
+def test_transactions_of_parts_and_torn_flushes_leave_what_the_model_has(
+    tmp_path_factory: pytest.TempPathFactory, first: Any, second: Any, most: int
+) -> None:
+    path = str(tmp_path_factory.mktemp("model") / "games.db")
+    with pytest.MonkeyPatch.context() as patch, made(path) as db:
+        patch.setattr(transaction, "MOST_ENTRIES", most)
+        db.table("games").index_create("n")
+        start, model = db.seq, Model()
+        # The second transaction begins with the running sums that the first has left.
+        for program in (first, second):
+            with db.transaction():
+                for one in program:
+                    model = do_both(db, model, one)
+        log = [
+            (change.table, str(change.key), None if change.new_val is None else change.new_val["n"])
+            for change in db.log(since=start)
+        ]
+        assert log == model.log
+        for name, documents in model.tables.items():
+            assert {one["id"]: one["n"] for one in db.table(name)} == documents
+            assert db.table(name).count().run() == len(documents)
+        in_order = [(one["n"], one["id"]) for one in db.table("games").order_by(index="n")]
+        assert in_order == sorted((n, key) for key, n in model.tables["games"].items())
+        assert problems(db) == []
+
+
 @pytest.mark.parametrize("is_heard", [False, True])
 def test_an_update_that_ctrl_c_strikes_in_any_line_is_there_whole_or_not_at_all(is_heard: bool) -> None:
     line, is_struck = 0, True
