@@ -657,7 +657,7 @@ class WriteTransaction:
         executemany = self.cursor.executemany
         # These first: where a key is taken, this is the statement that fails, and nothing has been written.
         if new:
-            executemany(ADD_HEAD, new)
+            executemany(SET_HEAD if self._is_torn else ADD_HEAD, new)
         if moved:
             executemany(MOVE_HEAD, moved)
         if returned:
