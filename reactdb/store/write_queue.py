@@ -48,30 +48,19 @@ class Waiter:
         waited_s: How much of the busy timeout the wait has used up; 0.0 where it was shorter than `NOTED_S`.
     """
 
-    __slots__ = (
-        "_wake",
-        "block",
-        "error",
-        "held",
-        "is_done",
-        "is_taken",
-        "operation",
-        "result",
-        "waited_s",
-        "work",
-    )
+    # Most writes wait for nobody, and set none of these.
+    block: Block | None = None
+    is_taken = False
+    is_done = False
+    result: Any = None
+    error: BaseException | None = None
+    waited_s = 0.0
+    _wake: threading.Lock | None = None
 
     def __init__(self, work: Callable[[Any], Any] | None, operation: str = "write") -> None:
         self.work = work
         self.operation = operation
         self.held = threading.Lock()
-        self.block: Block | None = None
-        self.is_taken = False
-        self.is_done = False
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.waited_s = 0.0
-        self._wake: threading.Lock | None = None
 
     def prepare_to_sleep(self) -> None:
         self._wake = threading.Lock()
