@@ -1,10 +1,13 @@
 """WriteTransaction: the changes of one commit to the log, the heads and the indexes, inside one BEGIN IMMEDIATE.
 
-Every write of a document takes the same step: `write` notes the new entry in the write buffer. (`put` does so where
-the document differs from the stored document, `insert` where the key is free.) `flush` gives the noted changes to
-SQLite together: the entries, the heads of their documents, and the index entries that differ in the end. A deletion
-moves the head to `graves`, the list of tombstones, so that a key keeps its history when it returns. A commit of one
-write is a buffer of one.
+Every write of a document takes the same step: `write` puts the new entry into the write buffer. (`put` does so where
+the document differs from the stored document, `insert` where the key is free.) The entry has its finished row of the log,
+and says what its key's head needs. `flush` gives the buffer to SQLite: the rows, the heads of the documents, and the index
+entries that differ in the end. A deletion moves the head to `graves`, the list of tombstones, so that a key keeps its
+history when it returns. A commit of one write is a buffer of one.
+
+The list of entries is the truth about the buffer; the newest entries by key follow from it. So a failed write and a flush of
+the first entries find these again.
 
 Every other act flushes first: a read by anything but a key, a change of the catalogue, the end of the transaction. A
 write inside a longer transaction has a `Savepoint`: if the write fails, its entries leave the buffer again. SQLite
@@ -233,17 +236,15 @@ class WriteTransaction:
         # The entries that SQLite does not have yet, in their order; and the newest of each key.
         self._buffer: list[Buffered] = []
         self._latest: Latest = {}
-        self.savepoint: Savepoint | None = None
         self.torn_until = 0
         # A torn flush is being written again.
         self._is_torn = False
-        self.ruin: BaseException | None = None
 
     def begin(
         self, catalogue: Catalogue, first: int, time: int, changes: list[Change] | None, origin: str | None
     ) -> None:
-        """Begin a commit: the first of a new transaction, or the next after a successful one. (A transaction that has failed
-        is dropped.)
+        """Begin a commit: the first of this object, or the next after a successful one. (The object of a transaction that has
+        failed is dropped: its buffer may have entries.)
 
         Args:
             changes: A list to put them in, or None.
@@ -259,6 +260,8 @@ class WriteTransaction:
         self.is_catalogue_changed = self.has_blobs = self.has_other_rows = False
         self.is_committing = self.is_committed = False
         self.claims: Claims | None = None
+        self.savepoint: Savepoint | None = None
+        self.ruin: BaseException | None = None
 
     def is_empty(self) -> bool:
         """There is nothing to commit."""
