@@ -312,10 +312,13 @@ class Session:
         Raises:
             TableNotFound.
         """
-        table_info = self.find(table)
-        if table_info is None:
+        if self._is_closed:
+            raise DatabaseClosed(self.engine.path)
+        # As `find_cached`, in place: every insert asks for it.
+        info = self.engine.current_catalogue().live.get(table) or self.find(table)
+        if info is None:
             raise TableNotFound(str(table))
-        return table_info
+        return info
 
     def make_hidden(self, table: HiddenTable, primary_key: str = "id") -> None:
         """Make a hidden table, unless it exists: it belongs to the engine or to a dialect, and is in no list, log,
@@ -368,13 +371,12 @@ class Session:
         Raises:
             TableNotFound; every error of `work`, after its changes were rolled back; every error of the file.
         """
-
-        def one(transaction: WriteTransaction) -> dict[str, Any]:
-            write = Write(transaction, live_table(transaction, table), policy, return_changes)
-            work(write)
-            return write.result()
-
-        return self.transact(one, durability=durability, is_shareable=is_shareable, operation=operation)
+        return self.transact(
+            Write(table, work, policy, return_changes),
+            durability=durability,
+            is_shareable=is_shareable,
+            operation=operation,
+        )
 
     def transact(
         self,

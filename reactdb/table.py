@@ -815,11 +815,8 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
             )
         if return_changes is not False:
             check_return_changes(return_changes)
-        return self._session.write(
-            query.table,
-            work,
-            self._policy,
-            return_changes=return_changes,
+        return self._session.transact(
+            Write(query.table, work, self._policy, return_changes),
             durability=durability,
             is_shareable=query.is_point and not runs_user_code,
             operation=operation,
@@ -871,11 +868,8 @@ class PointSelection(Selection[Document, Document | None]):
     ) -> dict[str, Any]:
         if return_changes is not False:
             check_return_changes(return_changes)
-        return self._session.write(
-            self._table,
-            work,
-            self._policy,
-            return_changes=return_changes,
+        return self._session.transact(
+            Write(self._table, work, self._policy, return_changes),
             durability=durability,
             is_shareable=not runs_user_code,
             operation=operation,
@@ -979,39 +973,37 @@ class Table(Selection[Document]):
         Raises:
             DuplicateKey, InvalidDocument, InvalidKey: Nothing was written then, not even the documents before it.
         """
-        if (
-            (type(conflict) is not str or conflict != "error")
-            and not callable(conflict)
-            and not is_one_of(conflict, ("error", "replace", "update"))
-        ):
-            raise InvalidOption(
-                f'Conflict option `{format_word(conflict)}` unrecognized (options are "error", "replace" and "update").'
-            )
-        if callable(conflict):
-            refuse_async(conflict, "conflict")
+        runs_user_code = False
+        if type(conflict) is not str or conflict != "error":
+            runs_user_code = callable(conflict)
+            if runs_user_code:
+                refuse_async(conflict, "conflict")
+            elif not is_one_of(conflict, ("error", "replace", "update")):
+                raise InvalidOption(
+                    f'Conflict option `{format_word(conflict)}` unrecognized (options are "error", "replace" and "update").'
+                )
         if self._session.encode_hook is not None:
             documents = encode_documents(with_rows(documents), self._session.encode_hook)
         given = [documents] if type(documents) is dict or isinstance(documents, Mapping) else documents
         if type(given) is not list:
             given = with_rows(given)
-        if type(given) is not list:
-            # Some of these are iterable, and their elements are no documents.
-            foreign = explain_document(given)
-            if foreign is not None:
-                raise InvalidDocument(foreign)
-        if type(given) is not list and (isinstance(given, (str, bytes)) or not hasattr(given, "__iter__")):
-            raise QueryError(f"insert takes a dict, or an iterable of dicts, not {type(documents).__name__}")
+            if type(given) is not list:
+                # Some of these are iterable, and their elements are no documents.
+                foreign = explain_document(given)
+                if foreign is not None:
+                    raise InvalidDocument(foreign)
+                if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+                    raise QueryError(
+                        f"insert takes a dict, or an iterable of dicts, not {type(documents).__name__}"
+                    )
         if return_changes is not False:
             check_return_changes(return_changes)
         name = self._query.table
         prepared = self._session.timed(prepare)(given, self._session.info(name).primary_key)
-        return self._session.write(
-            name,
-            partial(insert, documents=prepared, conflict=conflict),
-            self._policy,
-            return_changes=return_changes,
+        return self._session.transact(
+            Write(name, partial(insert, documents=prepared, conflict=conflict), self._policy, return_changes),
             durability=durability,
-            is_shareable=not callable(conflict),
+            is_shareable=not runs_user_code,
             operation="insert",
         )
 

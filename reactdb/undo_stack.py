@@ -435,7 +435,7 @@ class UndoStack:
         mark = None
         writes: dict[int, Write] = {}
         for table, key, body, wanted in allowed:
-            write = writes.setdefault(table.id, Write(transaction, table, EXACT))
+            write = writes.setdefault(table.id, Write.begun(transaction, table, EXACT))
             old = write.head(key)
             count = transaction.count
             if (None if old is None else old[1]) != body:

@@ -1,6 +1,7 @@
 """Writes: the effect of `insert`, `update`, `replace` and `delete` on documents, inside one write transaction.
 
-One statement is a `Write`: a table, a transaction, a policy, and the counters of the result. Each operation computes
+One statement is a `Write`: a table, its work, a policy, and the counters of the result. The writer calls it with the
+transaction. Each operation computes
 the new content of a key and gives it to `Write.put`, which compares it with the stored content, gives it to the
 transaction and counts it. An unchanged document is left alone, so that it makes no log entry and reaches no feed.
 Only an insert that replaces nothing takes another path: it gives its documents to the transaction together.
@@ -16,9 +17,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
-from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
+from reactdb.change import DELETE, INSERT, REPLACE, UPDATE, TableReference
 from reactdb.documents.read import run
 from reactdb.errors import (
     Conflict,
@@ -28,6 +29,7 @@ from reactdb.errors import (
     InvalidOption,
     QueryError,
     ReactDBError,
+    TableNotFound,
     UsageError,
     format_word,
     is_one_of,
@@ -88,9 +90,12 @@ RAISE: Final = Policy()
 
 
 class Write:
-    """One write statement in progress: on one table, in one transaction, by one policy. It counts its results.
+    """One write statement: on one table, by one policy. Called with a transaction, it does its work there, and returns ReQL's
+    answer; called again, it begins anew. It counts its results.
 
     Attributes:
+        transaction: The transaction that it writes in.
+        table: Its table, as the transaction has it.
         counts: ReQL's counters.
         first_error: The first mistake, where mistakes are counted.
         generated_keys: The keys that were made for documents without one.
@@ -99,6 +104,8 @@ class Write:
     """
 
     __slots__ = (
+        "_name",
+        "_work",
         "changes",
         "counts",
         "first_error",
@@ -111,20 +118,44 @@ class Write:
 
     def __init__(
         self,
-        transaction: WriteTransaction,
-        table: TableInfo,
+        name: TableReference,
+        work: Callable[[Write], object],
         policy: Policy = RAISE,
         return_changes: bool | str = False,
     ) -> None:
-        """`return_changes`: as `check_return_changes` lets it pass."""
+        """
+        Args:
+            work: Called with the `Write`.
+            return_changes: As `check_return_changes` lets it pass.
+        """
+        self._name = name
+        self._work = work
+        self.policy = policy
+        self.return_changes = return_changes
+
+    @classmethod
+    def begun(cls, transaction: WriteTransaction, table: TableInfo, policy: Policy = RAISE) -> Self:
+        """A statement in an open transaction whose work is the caller's."""
+        write = cls(table.reference, no_work, policy)
+        write(transaction)
+        return write
+
+    def __call__(self, transaction: WriteTransaction) -> dict[str, Any]:
+        """
+        Raises:
+            TableNotFound; every error of the work. The caller rolls back.
+        """
+        table = transaction.catalogue.live.get(self._name)
+        if table is None:
+            raise TableNotFound(str(self._name))
         self.transaction = transaction
         self.table = table
-        self.policy = policy
         self.counts = COUNTERS.copy()
         self.first_error: str | None = None
         self.generated_keys: Sequence[str] = ()
-        self.return_changes = return_changes
-        self.changes: list[dict[str, Any]] | None = [] if return_changes else None
+        self.changes: list[dict[str, Any]] | None = [] if self.return_changes else None
+        self._work(self)
+        return self.result()
 
     def result(self) -> dict[str, Any]:
         """ReQL's answer to a write."""
@@ -258,6 +289,10 @@ class Write:
                 "a function passed to a write must not write itself: use a transaction around both"
             )
         return result
+
+
+def no_work(write: Write) -> None:
+    """The work of a statement whose caller does it."""
 
 
 def check_return_changes(return_changes: object) -> None:

@@ -283,7 +283,7 @@ def _carry_out(
             f"table {options.table!r} was made again with the primary key {table.primary_key!r} while the rows were on "
             "their way; nothing was written"
         )
-    write = Write(transaction, table)
+    write = Write.begun(transaction, table)
     pages = (page for part in parts for page in staging.pages(part))
     if overwrite:
         _overwrite(write, pages, options.conflict)

@@ -79,7 +79,7 @@ class Block(Participant):
         """Whether the running flow is a part of the block, without using its object."""
         if self.is_exclusive:
             return False
-        root = self.root
+        root = self if self.outer is None else self.outer.root
         if root.flow.is_current():
             return True
         return root.is_shared and any(member.flow.is_current() for member in root.members)

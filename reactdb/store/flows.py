@@ -67,7 +67,9 @@ class ControlFlow:
         """Whether it is the running flow."""
         if self.thread != get_ident():
             return False
-        task, greenlet = find_running_task(), find_running_greenlet()
+        modules = sys.modules
+        task = find_running_task() if "asyncio" in modules else None
+        greenlet = find_running_greenlet() if "greenlet" in modules else None
         # A collected one is None, like no task, so this is checked first.
         if task is None or self._task is None:
             if task is not None or self._task is not None:

@@ -1,10 +1,13 @@
 """WriteTransaction: the changes of one commit to the log, the heads and the indexes, inside one BEGIN IMMEDIATE.
 
-Every write of a document takes the same step: `write` notes the new entry in the write buffer. (`put` does so where
-the document differs from the stored document, `insert` where the key is free.) `flush` gives the noted changes to
-SQLite together: the entries, the heads of their documents, and the index entries that differ in the end. A deletion
-moves the head to `graves`, the list of tombstones, so that a key keeps its history when it returns. A commit of one
-write is a buffer of one.
+Every write of a document takes the same step: `write` puts the new entry into the write buffer. (`put` does so where
+the document differs from the stored document, `insert` where the key is free.) The entry has its finished row of the log,
+and says what its key's head needs. `flush` gives the buffer to SQLite: the rows, the heads of the documents, and the index
+entries that differ in the end. A deletion moves the head to `graves`, the list of tombstones, so that a key keeps its
+history when it returns. A commit of one write is a buffer of one.
+
+The list of entries is the truth about the buffer; the newest entries by key follow from it. So a failed write and a flush of
+the first entries find these again.
 
 Every other act flushes first: a read by anything but a key, a change of the catalogue, the end of the transaction. A
 write inside a longer transaction has a `Savepoint`: if the write fails, its entries leave the buffer again. SQLite
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import repeat
+from operator import itemgetter
 from types import TracebackType
 from typing import Any, Protocol
 from zlib import adler32
@@ -95,21 +99,33 @@ LARGE_BYTES = 16_384
 
 IndexEntry = tuple[int, bytes, bytes, int]
 
-
 Moves = tuple[Sequence[IndexEntry], Sequence[IndexEntry]]
 """Index entries to drop and to add."""
 
+# What a flush does with the head of a key, by the key's newest entry. NEW: the file has no head of it. MOVED: it has one.
+# RETURNED: it may have one, because the key was deleted and inserted again while that waited. BURIED: the entry is a
+# deletion. NO_HEAD: it is of the catalogue.
+NEW, MOVED, RETURNED, BURIED, NO_HEAD = range(5)
+
+Row = tuple[int, int, int, int, int, int, bytearray, bytearray | None, int]
+"""A row of the log, in the columns of `log.PLAIN`: seq, table, kind, step, the entry before (0: none), time, key, document,
+checksum."""
+
+Buffered = tuple[Row, bytes, bytes | None, bytes | None, int, bool, Moves | None, int]
+"""A log entry that SQLite does not have yet: its row; key, document and meta; what it adds to the sum of the checksums of the
+table's documents; whether the key had a tombstone; the index entries that it moves; and one of NEW to NO_HEAD. A plain tuple,
+because every write makes one."""
+
+Head = tuple[int, int, bytearray]
+"""A row of `heads` or `graves`: seq, table, key."""
+
+Latest = dict[tuple[int, bytes], Buffered]
+"""By table and key: the newest entry in the buffer."""
+
+row_of = itemgetter(0)
+
 Documents = tuple[codec.FrozenDict | None, codec.FrozenDict]
 """A document before and after a write, decoded."""
-
-Head = tuple[int, bool, bool, bool]
-"""The effect of a flush on a key: the seq of its newest entry; whether it is a deletion; whether the file has a head,
-and a tombstone, of the key before the flush."""
-
-Buffered = tuple[int, int, int | None, bytes, bytes | None, bytes | None, int | None, bool, Moves | None]
-"""A log entry that SQLite does not have yet: table, kind, the entry before, key, document, meta; the checksum of the
-document before, None where the key had no head; whether it had a tombstone in the file; the added and removed index
-entries. A plain tuple, because every write makes one."""
 
 
 class Owner(Protocol):
@@ -186,6 +202,7 @@ class WriteTransaction:
 
     __slots__ = (
         "_buffer",
+        "_is_labelled",
         "_is_torn",
         "_latest",
         "catalogue",
@@ -210,46 +227,41 @@ class WriteTransaction:
         "torn_until",
     )
 
-    def __init__(
-        self,
-        cursor: Cursor,
-        catalogue: Catalogue,
-        memory: WriterMemory,
-        first: int,
-        time: int,
-        changes: list[Change] | None,
-        origin: str | None = None,
-    ) -> None:
-        """
-        Args:
-            cursor: Of the writer's connection, for statements that give no rows.
-            changes: A list to put them in, or None.
-        """
+    def __init__(self, cursor: Cursor, memory: WriterMemory) -> None:
+        """`cursor`: of the writer's connection, for statements that give no rows. `begin` follows."""
         self.cursor = cursor
         self.connection = cursor.connection
         self.execute = self.connection.execute
-        self.catalogue = catalogue
         self.memory = memory
-        self.first = first
-        self.count = 0
-        self.time = time
-        self.origin = origin
-        self.changes = changes
-        self.is_catalogue_changed = False
-        self.has_blobs = False
-        self.claims: Claims | None = None
-        self.has_other_rows = False
+        # The entries that SQLite does not have yet, in their order; and the newest of each key.
         self._buffer: list[Buffered] = []
-        # For each key in the buffer: seq and document of its newest entry; None for a deletion.
-        self._latest: dict[tuple[int, bytes], tuple[int, bytes | None]] = {}
-        self.flushed = 0
-        self.savepoint: Savepoint | None = None
+        self._latest: Latest = {}
         self.torn_until = 0
         # A torn flush is being written again.
         self._is_torn = False
+
+    def begin(
+        self, catalogue: Catalogue, first: int, time: int, changes: list[Change] | None, origin: str | None
+    ) -> None:
+        """Begin a commit: the first of this object, or the next after a successful one. (The object of a transaction that has
+        failed is dropped: its buffer may have entries.)
+
+        Args:
+            changes: A list to put them in, or None.
+        """
+        self.catalogue = catalogue
+        self.first = first
+        self.time = time
+        self.changes = changes
+        self.origin = origin
+        # Entries have an origin or metadata.
+        self._is_labelled = origin is not None
+        self.count = self.flushed = 0
+        self.is_catalogue_changed = self.has_blobs = self.has_other_rows = False
+        self.is_committing = self.is_committed = False
+        self.claims: Claims | None = None
+        self.savepoint: Savepoint | None = None
         self.ruin: BaseException | None = None
-        self.is_committing = False
-        self.is_committed = False
 
     def is_empty(self) -> bool:
         """There is nothing to commit."""
@@ -271,8 +283,8 @@ class WriteTransaction:
         """
         latest = self._latest.get((table.id, key))
         if latest is not None:
-            seq, body = latest
-            return None if body is None else (seq, body)
+            body = latest[2]
+            return None if body is None else (latest[0][0], body)
         return read_document(self.connection, table, key)
 
     def greatest_key(self, table: TableInfo) -> bytes:
@@ -294,7 +306,7 @@ class WriteTransaction:
         if self.savepoint is None and table.hook is None:
             # No single write can need a rollback here, so SQLite may check whether the key is free: a step less.
             count = self.count
-            if self._buffer:
+            if count > self.flushed:
                 self.flush()
             try:
                 self.write(table, key, INSERT, None, body)
@@ -309,7 +321,7 @@ class WriteTransaction:
         if latest is None:
             if self.execute(HAS_HEAD, (table.id, key)).fetchone() is not None:
                 raise KeyTaken
-        elif latest[1] is not None:
+        elif latest[2] is not None:
             raise KeyTaken
         self.write(table, key, INSERT, None, body)
 
@@ -350,23 +362,29 @@ class WriteTransaction:
         """
         if body is not None and may_have_blobs(body):
             self._check_blobs(body)
-        table_id = table.id
+        table_id, memory = table.id, self.memory
+        name = table_id, key
+        latest = self._latest.get(name)
         had_tombstone = False
-        before: int | None = None
+        gain = 0
         if old is None:
             assert body is not None
             kind = INSERT
+            place = NEW if latest is None else RETURNED
             prev = old_body = None
-            if self.memory.tombstones.get(table_id) is not False and self._may_have_tombstones(table):
+            if memory.tombstones.get(table_id) is not False and self._may_have_tombstones(table):
                 prev, had_tombstone = self._find_tombstone(table, key)
         else:
             prev, old_body = old
-            before = adler32(old_body, adler32(key, table_id))
+            gain = -adler32(old_body, adler32(key, table_id))
             if body is None:
                 assert kind == DELETE
-                self.memory.tombstones[table_id] = True
-        if (old is None or body is None) and table_id in self.memory.greatest:
-            self.memory.move_greatest(table_id, key, body is not None)
+                place = BURIED
+                memory.tombstones[table_id] = True
+            else:
+                place = MOVED if latest is None else latest[7]
+        if (old is None or body is None) and table_id in memory.greatest:
+            memory.move_greatest(table_id, key, body is not None)
         beside: Sequence[tuple[TableInfo, bytes, bytes | None]] = ()
         if table.hook is not None or asked is not None:
             derived = self._derive(table, key, kind, prev, old_body, body, asked)
@@ -379,20 +397,32 @@ class WriteTransaction:
             if moves is not None and self.catalogue.unique:
                 self._claim(moves[1])
         # The same object where it can be: it is kept, as seq and commit, with each change that waits.
-        seq = self.first + self.count if self.count else self.first
-        self._buffer.append((table_id, kind, prev, key, body, meta, before, had_tombstone, moves))
-        self._latest[table_id, key] = seq, body
+        step, first, time, origin = self.count, self.first, self.time, self.origin
+        seq = first + step if step else first
+        checksum = entry_checksum(seq, table_id, kind, step, prev, time, key, body, origin, meta)
+        # Bytearrays are bound as they are. For bytes, sqlite3 looks for an adapter, which takes longer than all else of it.
+        bound, content, size = bytearray(key), None, 0
+        if body is not None:
+            content, size = bytearray(body), len(body)
+            gain += checksum
+        if meta is not None:
+            self._is_labelled = True
+            size += len(meta)
+        row = seq, table_id, kind, step, prev or 0, time, bound, content, checksum
+        entry = row, key, body, meta, gain, had_tombstone, moves, place
+        buffer = self._buffer
+        buffer.append(entry)
+        self._latest[name] = entry
         if self.changes is not None:
-            first, time, origin = self.first, self.time, self.origin
             change = Change(
                 seq, table.reference, table_id, key, kind, prev, old_body, body, first, time, origin, meta
             )
             change.places = places
-            if documents is not None and self.count < MOST_IN_HAND:
+            if documents is not None and step < MOST_IN_HAND:
                 change.old, change.new = documents
             self.changes.append(change)
-        self.count += 1
-        if len(self._buffer) >= MOST_ENTRIES or len(body or b"") + len(meta or b"") > LARGE_BYTES:
+        self.count = step + 1
+        if size > LARGE_BYTES or len(buffer) >= MOST_ENTRIES:
             self.flush()
         for other in beside:
             self.put(*other)
@@ -431,7 +461,7 @@ class WriteTransaction:
     def meta_of(self, seq: int) -> bytes | None:
         """The metadata of an entry to which a head or a tombstone leads."""
         place = seq - self.first - self.flushed
-        return self._buffer[place][5] if place >= 0 else read_meta(self.connection, self.catalogue, seq)
+        return self._buffer[place][3] if place >= 0 else read_meta(self.connection, self.catalogue, seq)
 
     def _check_blobs(self, body: bytes) -> None:
         """Raises: BlobNotFound."""
@@ -451,7 +481,7 @@ class WriteTransaction:
         if latest is not None:
             # True although the deletion is still buffered: a savepoint that begins between the two may cause two
             # flushes. In one flush the key's first entry has the state of the file.
-            return latest[0], True
+            return latest[0][0], True
         row = self.execute(GET_TOMBSTONE, (table.id, key)).fetchone()
         return (None, False) if row is None else (int(row[0]), True)
 
@@ -514,7 +544,7 @@ class WriteTransaction:
         Raises:
             SQLiteError: From the file. A part may be written: the transaction can only be rolled back as a whole.
         """
-        if self._buffer:
+        if self.count > self.flushed:
             if self.savepoint is not None:
                 self.secure()
             self._flush_until(self.count)
@@ -541,11 +571,8 @@ class WriteTransaction:
             self.flushed = count
         kept = count - self.flushed
         if len(self._buffer) > kept:
-            del self._buffer[kept:]
-            seqs = range(self.first + self.flushed, self.first + count)
-            self._latest = {
-                (one[0], one[3]): (seq, one[4]) for seq, one in zip(seqs, self._buffer, strict=True)
-            }
+            entries = self._buffer[:kept]
+            self._buffer, self._latest = entries, find_latest(entries)
 
     def _flush_until(self, count: int) -> None:
         """Give SQLite the buffered part of the first `count` changes."""
@@ -557,115 +584,93 @@ class WriteTransaction:
             self.memory.forget_sums()
             self._is_torn = True
             try:
-                self._write_out(self.torn_until, SET_HEAD)
+                self._write_out(self.torn_until)
             finally:
                 self._is_torn = False
         if count > self.flushed:
             self.torn_until = count
-            self._write_out(count, ADD_HEAD)
+            self._write_out(count)
 
-    def _write_out(self, count: int, add_head: str) -> None:
+    def _write_out(self, count: int) -> None:
         """Give SQLite the buffered part of the first `count` changes, and remove it from the buffer.
 
         Each key's head is moved once, however many entries it has; and an index entry that goes and comes back stays.
-
-        Args:
-            add_head: The statement that adds the head of a key without a head.
         """
-        entries = self._buffer if count == self.count else self._buffer[: count - self.flushed]
-        time, origin, step = self.time, self.origin, self.flushed
-        seq = self.first + step
-        newest_blocks = self.memory.blocks
-        known_sums = self.memory.sums
-        is_labelled = origin is not None
-        rows: list[tuple[Any, ...]] = []
-        heads: dict[tuple[int, bytes], Head] = {}
+        entries, latest = self._buffer, self._latest
+        rest: list[Buffered] = []
+        later: Latest = {}
+        if count != self.count:
+            # The entries that stay have another file below them: it may have a head of their keys by then.
+            place = count - self.flushed
+            rest = [one if one[7] >= BURIED else (*one[:7], RETURNED) for one in entries[place:]]
+            entries = entries[:place]
+            latest, later = find_latest(entries), find_latest(rest)
+        memory = self.memory
+        newest_blocks, known_sums = memory.blocks, memory.sums
+        first, last = entries[0][0][0] >> BLOCK_BITS, entries[-1][0][0] >> BLOCK_BITS
+        if first != last and not self._is_torn:
+            # A table may have entries before the entry with which it begins a block.
+            for table_id in {row[1] for row, *_ in entries}:
+                self._read_sums(table_id, self.first + self.flushed - 1)
         blocks: list[tuple[int, int]] = []
         moves: list[Moves] = []
-        if seq >> BLOCK_BITS != (self.first + count - 1) >> BLOCK_BITS and not self._is_torn:
-            # A table may have entries before the entry with which it begins a block.
-            for table_id in {entry[0] for entry in entries}:
-                self._read_sums(table_id, seq - 1)
-        for table_id, kind, prev, key, body, meta, before, had_tombstone, moved in entries:
-            checksum = entry_checksum(seq, table_id, kind, step, prev, time, key, body, origin, meta)
-            # Bytearrays are bound as they are. For bytes, sqlite3 looks for an adapter, which takes longer than all else of it.
-            content = None if body is None else bytearray(body)
-            rows.append((seq, table_id, kind, step, prev or 0, time, bytearray(key), content, checksum))
-            if table_id:
-                name = table_id, key
-                was_there = before is not None
-                if name in heads:
-                    # The file has the state before the key's first entry.
-                    was_there, had_tombstone = heads[name][2:]
-                heads[name] = seq, body is None, was_there, had_tombstone
-            if newest_blocks.get(table_id) != seq >> BLOCK_BITS and self._begins(table_id, seq >> BLOCK_BITS):
-                blocks.append((table_id, seq >> BLOCK_BITS))
+        revived: list[tuple[int, bytearray]] = []
+        for row, _, body, _, gain, had_tombstone, moved, _ in entries:
+            table_id = row[1]
+            block = first if first == last else row[0] >> BLOCK_BITS
+            if newest_blocks.get(table_id) != block and self._begins(table_id, block):
+                blocks.append((table_id, block))
             sums = known_sums.get(table_id)
             if sums is not None:
-                if before is None:
-                    sums.count += 1
-                    sums.total += checksum
-                elif body is None:
+                sums.total += gain
+                if body is None:
                     sums.count -= 1
-                    sums.total -= before
-                else:
-                    sums.total += checksum - before
+                elif row[2] == INSERT:
+                    sums.count += 1
+            if had_tombstone:
+                revived.append((table_id, row[6]))
             if moved is not None:
                 moves.append(moved)
-            if meta is not None:
-                is_labelled = True
-            seq += 1
-            step += 1
-        # The heads first: where a key is taken, this is the statement that fails, and nothing has been written.
-        self._move_heads(heads, add_head)
-        if is_labelled:
-            labelled = [(*row, origin, entry[5]) for row, entry in zip(rows, entries, strict=True)]
-            append(self.cursor, LABELLED, labelled, len(rows))
+        self._move_heads(latest, revived)
+        if self._is_labelled:
+            labelled = [(*row, self.origin, meta) for row, _, _, meta, *_ in entries]
+            append(self.cursor, LABELLED, labelled, len(entries))
         else:
-            append(self.cursor, PLAIN, rows, len(rows))
+            append(self.cursor, PLAIN, map(row_of, entries), len(entries))
         if self.has_blobs:
-            add_references(
-                self.connection, [(row[0], one[4]) for row, one in zip(rows, entries, strict=True)]
-            )
+            add_references(self.connection, [(row[0], body) for row, _, body, *_ in entries])
         if moves:
             self._move_index_entries(moves)
         if blocks:
-            self._add_blocks(blocks, seq - 1)
-        self.flushed, self.torn_until = count, 0
-        if count == self.count:
-            self._buffer = []
-            self._latest = {}
-        else:
-            del self._buffer[: len(entries)]
-            kept = {(one[0], one[3]) for one in self._buffer}
-            self._latest = {name: latest for name, latest in self._latest.items() if name in kept}
+            self._add_blocks(blocks, self.first + count - 1)
+        # Nothing is called from here on, so Ctrl-C does not strike in between.
+        self._buffer = rest
+        self._latest = later
+        self.flushed = count
+        self.torn_until = 0
 
-    def _move_heads(self, heads: dict[tuple[int, bytes], Head], add_head: str) -> None:
-        moved: list[tuple[int, int, bytearray]] = []
-        added: list[tuple[int, int, bytearray]] = []
-        buried: list[tuple[int, int, bytearray]] = []
-        revived: list[tuple[int, bytearray]] = []
-        for (table_id, key), (seq, is_deleted, was_there, had_tombstone) in heads.items():
-            row = seq, table_id, bytearray(key)
-            if is_deleted:
-                buried.append(row)
-                continue
-            if was_there:
-                moved.append(row)
-            else:
-                added.append(row)
-            if had_tombstone:
-                revived.append(row[1:])
+    def _move_heads(self, latest: Latest, revived: list[tuple[int, bytearray]]) -> None:
+        new: list[Head] = []
+        moved: list[Head] = []
+        returned: list[Head] = []
+        buried: list[Head] = []
+        by_place = new, moved, returned, buried
+        for row, _, _, _, _, _, _, place in latest.values():
+            by_place[place].append((row[0], row[1], row[6]))
         executemany = self.cursor.executemany
-        if added:
-            executemany(add_head, added)
+        # These first: where a key is taken, this is the statement that fails, and nothing has been written.
+        if new:
+            executemany(SET_HEAD if self._is_torn else ADD_HEAD, new)
         if moved:
             executemany(MOVE_HEAD, moved)
-        if buried:
-            executemany(DROP_HEAD, [(table_id, key) for _, table_id, key in buried])
-            executemany(SET_TOMBSTONE, buried)
+        if returned:
+            executemany(SET_HEAD, returned)
         if revived:
             executemany(DROP_TOMBSTONE, revived)
+        if buried:
+            executemany(DROP_HEAD, [head[1:] for head in buried])
+            # After the dropped ones: a key may have returned, and be deleted again.
+            executemany(SET_TOMBSTONE, buried)
 
     def _move_index_entries(self, moves: Sequence[Moves]) -> None:
         added: dict[IndexEntry, None] = {}
@@ -926,13 +931,14 @@ class WriteTransaction:
             record |= {"index": index.name, "index_id": index.id}
         key = collation.key_bytes(table.name if index is None else [table.name, index.name])
         body = codec.encode(record | details)
-        seq = self.first + self.count
-        self._buffer.append((CATALOGUE, kind, None, key, body, None, None, False, None))
+        step, time, origin = self.count, self.time, self.origin
+        seq = self.first + step
+        checksum = entry_checksum(seq, CATALOGUE, kind, step, None, time, key, body, origin, None)
+        row = seq, CATALOGUE, kind, step, 0, time, bytearray(key), bytearray(body), checksum
+        self._buffer.append((row, key, body, None, 0, False, None, NO_HEAD))
         if self.changes is not None:
             self.changes.append(
-                CatalogueChange(
-                    seq, None, CATALOGUE, key, kind, None, None, body, self.first, self.time, self.origin
-                )
+                CatalogueChange(seq, None, CATALOGUE, key, kind, None, None, body, self.first, time, origin)
             )
         self.count += 1
         self.flush()
@@ -1069,6 +1075,11 @@ class Savepoint:
         transaction.drop_changes_after(self.start)
         transaction.catalogue, transaction.is_catalogue_changed, transaction.has_other_rows = self._before
         return True
+
+
+def find_latest(entries: Iterable[Buffered]) -> Latest:
+    """The newest of these entries of each key."""
+    return {(entry[0][1], entry[1]): entry for entry in entries if entry[7] != NO_HEAD}
 
 
 def index_moves(

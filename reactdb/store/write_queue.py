@@ -48,30 +48,19 @@ class Waiter:
         waited_s: How much of the busy timeout the wait has used up; 0.0 where it was shorter than `NOTED_S`.
     """
 
-    __slots__ = (
-        "_wake",
-        "block",
-        "error",
-        "held",
-        "is_done",
-        "is_taken",
-        "operation",
-        "result",
-        "waited_s",
-        "work",
-    )
+    # Most writes wait for nobody, and set none of these.
+    block: Block | None = None
+    is_taken = False
+    is_done = False
+    result: Any = None
+    error: BaseException | None = None
+    waited_s = 0.0
+    _wake: threading.Lock | None = None
 
     def __init__(self, work: Callable[[Any], Any] | None, operation: str = "write") -> None:
         self.work = work
         self.operation = operation
         self.held = threading.Lock()
-        self.block: Block | None = None
-        self.is_taken = False
-        self.is_done = False
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.waited_s = 0.0
-        self._wake: threading.Lock | None = None
 
     def prepare_to_sleep(self) -> None:
         self._wake = threading.Lock()
@@ -116,9 +105,11 @@ class WriteQueue:
             # To queue and to read the head is one step: in between, another thread could do the work and remove the
             # waiter.
             self._queue.append(waiter)
-            if self._queue[0] is not waiter:
-                self._drop_finished()
-            if self._queue[0] is waiter:
+            queue = self._queue
+            if queue[0] is waiter:
+                return True
+            self._drop_finished()
+            if queue[0] is waiter:
                 return True
             waiter.prepare_to_sleep()
         try:
@@ -161,8 +152,8 @@ class WriteQueue:
             queue.popleft()
             if queue:
                 self._drop_finished()
-            if queue:
-                queue[0].wake()
+                if queue:
+                    queue[0].wake()
 
     def _wait(self, waiter: Waiter, timeout_s: float) -> bool:
         """Sleep until the waiter is at the head or its work is done. False: the time has passed first."""
@@ -268,14 +259,8 @@ def write_group(group: Sequence[Waiter], first: WriteTransaction, owner: Owner) 
     transactions = []
     seq, catalogue = first.first + first.count, first.catalogue
     for waiter in group:
-        transaction = WriteTransaction(
-            first.cursor,
-            catalogue,
-            first.memory,
-            seq,
-            first.time,
-            None if first.changes is None else [],
-        )
+        transaction = WriteTransaction(first.cursor, first.memory)
+        transaction.begin(catalogue, seq, first.time, None if first.changes is None else [], None)
         assert waiter.work is not None
         try:
             with Savepoint(transaction, owner, waiter.operation):

@@ -136,6 +136,8 @@ class Writer:
         self._own_commit: tuple[int, int, int] | None = None
         self.catalogue = engine.catalogue
         self.memory = WriterMemory()
+        # The transaction of the last single write, if it was committed: the next begins in it. (A block keeps its transaction.)
+        self._idle: WriteTransaction | None = None
         self.has_own_epoch = False
         self.epoch: Epoch | None = None
         self.log_named: bytes | None = None
@@ -196,7 +198,9 @@ class Writer:
             if outer is not None:
                 with Savepoint(outer, self, operation, flow):
                     return work(outer)
-        self.check_writable()
+        publisher = self.engine.publisher
+        if self.engine.unusable is not None or publisher.routing_thread is not None:
+            self.check_writable()
         if busy_timeout_s is None:
             busy_timeout_s = self.busy_timeout_s
         # A shared commit has one origin.
@@ -218,7 +222,8 @@ class Writer:
                 raise
             finally:
                 self._end_turn(waiter)
-        self.engine.publisher.drain(is_outside=True)
+        if publisher.listener is not None:
+            publisher.drain(is_outside=True)
         if self.compaction.owed:
             self.compaction.pay()
         return result
@@ -247,12 +252,13 @@ class Writer:
             self.inside = (get_ident(), transaction, waiter.held, flow)
             result = work(transaction)
             self.inside = self._outside
-            transaction.flush()
+            if transaction.count > transaction.flushed:
+                transaction.flush()
             if transaction.claims is not None:
                 transaction.check_unique()
             transactions = [transaction]
             # Sharing pays where a commit waits for the disk; elsewhere a commit costs less than the savepoints.
-            if waiter.work is not None and is_hard and len(self.queue) > 1:
+            if is_hard and waiter.work is not None and len(self.queue) > 1:
                 group = self.queue.take_group()
                 transactions += write_group(group, transaction, self)
         except BaseException as error:
@@ -280,6 +286,8 @@ class Writer:
             for other in group:
                 other.is_done = True
             raise
+        transaction.changes = None
+        self._idle = transaction
         return result
 
     def _begin(
@@ -339,15 +347,13 @@ class Writer:
             if isinstance(error, SQLiteError):
                 raise engine.translate_error(error, operation) from error
             raise
-        return WriteTransaction(
-            self.cursor,
-            self.catalogue,
-            self.memory,
-            self.last_seq + 1,
-            now,
-            [] if collect or engine.publisher.has_feeds() else None,
-            origin,
-        )
+        transaction, self._idle = self._idle, None
+        if transaction is None:
+            transaction = WriteTransaction(self.cursor, self.memory)
+        listener = engine.publisher.listener
+        is_heard = collect or (listener is not None and len(listener.open_views) > 0)
+        transaction.begin(self.catalogue, self.last_seq + 1, now, [] if is_heard else None, origin)
+        return transaction
 
     def _reload(self, operation: str) -> None:
         """Read the writer's state again, because another process has written, or may have. Called inside a
@@ -392,10 +398,8 @@ class Writer:
             # fork() inside a transaction: it is the parent's to commit.
             self.engine.check_usable()
         connection = self.connection
-        for transaction in transactions:
-            if not transaction.is_empty():
-                break
-        else:
+        first, last = transactions[0], transactions[-1]
+        if not first.count and all(transaction.is_empty() for transaction in transactions):
             # Nothing to keep: a commit would wait for the disk. (An epoch that was begun is begun again next time.)
             if not self._is_synchronous or self.flushes.is_complete or self.guard is None:
                 self.roll_back()
@@ -407,7 +411,6 @@ class Writer:
             except SQLiteError as error:
                 self.roll_back()  # At once: until then no other process could write.
                 raise self.engine.translate_error(error, operation) from error
-        first, last = transactions[0], transactions[-1]
         with self.engine.publisher.committing:
             version, self._known_version = self._known_version, None
             first.is_committing = True
@@ -419,14 +422,16 @@ class Writer:
                 raise self._commit_failed(error, operation) from error
             self.last_seq = last.first + last.count - 1
             self.last_time = first.time
-            self.note_commit()
+            if self.log_named != self._naming or not self.has_own_epoch:
+                self.note_commit()
             self.flushes.is_complete = self._is_synchronous is True
             for transaction in transactions:
                 if transaction.count:
                     self._own_commit = self.last_seq, transaction.first, transaction.time
                 if transaction.is_catalogue_changed:
                     self.adopt(transaction.catalogue)
-            wal_bytes = self.check_same_file()
+            # In memory there is no file that could be another, and no log that grows.
+            wal_bytes = 0 if self.guard is None else self.check_same_file()
             self._known_version = version
             try:
                 self.engine.publisher.publish(transactions, self.last_seq)
@@ -437,7 +442,8 @@ class Writer:
         if twin is not None:
             twin.publisher.look_soon()
         try:
-            self.checkpoints.after_commit(wal_bytes)
+            if wal_bytes:
+                self.checkpoints.after_commit(wal_bytes)
             if self.last_seq >= self.compaction.look_at:
                 self.compaction.after_commit(self.last_seq + 1 - first.first)
         except MemoryError:
@@ -473,16 +479,17 @@ class Writer:
             DamagedAtCommit: Another program has written to the file, and its first page is damaged. Later writes are
                 refused.
         """
-        if self.guard is None:
+        guard = self.guard
+        if guard is None:
             return 0
-        wal_bytes, trouble = self.guard.look()
+        wal_bytes, trouble = guard.look()
         if trouble:
             raise MovedAtCommit(
                 f"{self.engine.report_moved(trouble)}; the write that has noticed it may be there, or not"
             )
-        if self.guard.is_written:
+        if guard.is_written:
             # By a checkpoint, nearly always, after which this look is cheap.
-            self.guard.is_written = False
+            guard.is_written = False
             damage = self.engine.damage_of_first_page("write")
             if damage is not None:
                 raise DamagedAtCommit(f"{damage}; the write that has noticed it may be there, or not")

@@ -69,11 +69,11 @@ def head_moved_later() -> None:
     commit = Writer._commit
 
     def leave_the_head(self: WriteTransaction, heads: Any, *rest: Any) -> None:
-        (name, (seq, is_deleted, was_there, _)), *others = heads.items()
-        if others or is_deleted or not was_there or self.savepoint is not None or self.origin:
+        (name, (row, *_, place)), *others = heads.items()
+        if others or place != transaction.MOVED or self.savepoint is not None or self.origin:
             move_heads(self, heads, *rest)
         else:
-            pending.append((seq, *name))
+            pending.append((row[0], *name))
 
     def move(connection: Connection) -> None:
         while pending:

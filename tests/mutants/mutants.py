@@ -161,7 +161,7 @@ MUTANTS = [
     Mutant(
         "a part of a transaction that fails is flushed all the same",
         "reactdb.store.transaction.WriteTransaction.drop_changes_after",
-        "del self._buffer[_:]",
+        "self._, self._ = (_, find_latest(_))",
         "",
         (
             "tests/store/test_write_buffer.py::test_a_failed_update_leaves_those_before_it_waiting_right",
@@ -201,8 +201,8 @@ MUTANTS = [
     Mutant(
         "what was half flushed when Ctrl-C struck is flushed again with what came later",
         "reactdb.store.transaction.WriteTransaction._flush_until",
-        "_1(self._, SET_HEAD)",
-        "_1(self.count, SET_HEAD)",
+        "self._1(self.torn_until)",
+        "self._1(self.count)",
         ("tests/store/test_write_buffer.py::test_what_ctrl_c_tears_is_written_again",),
     ),
     Mutant(

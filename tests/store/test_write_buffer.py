@@ -178,6 +178,56 @@ def test_a_key_that_comes_back_after_the_buffer_was_flushed_between_has_no_tombs
     assert [] == inspection.problems(path)
 
 
+def test_a_key_that_a_part_updates_and_reads_after_it_was_inserted_before_the_part(tmp_path: Path) -> None:
+    """The insert is flushed by itself, before the savepoint of the part: then the update finds a head in the file."""
+    path = tmp_path / "test.db"
+    with reactdb.connect(path, durability="soft") as db:
+        plain = db.table_create("plain")
+        with db.transaction():
+            plain.insert({"id": "x", "n": 1})
+            with db.transaction():
+                plain.get("x").update({"n": 2})
+                assert plain.run() == [{"id": "x", "n": 2}]
+        assert plain.run() == [{"id": "x", "n": 2}]
+
+    assert [] == inspection.problems(path)
+
+
+def test_a_new_key_that_goes_and_returns_and_changes_while_it_waits_has_a_head(tmp_path: Path) -> None:
+    path = tmp_path / "test.db"
+    with reactdb.connect(path, durability="soft") as db:
+        plain = db.table_create("plain")
+        with db.transaction():
+            plain.insert({"id": "x", "n": 1})
+            plain.get("x").delete()
+            plain.insert({"id": "x", "n": 2})
+            plain.get("x").update({"n": 3})
+        assert plain.run() == [{"id": "x", "n": 3}]
+
+    assert [] == inspection.problems(path)
+
+
+@pytest.mark.parametrize("deleted", [0, 5, 40])
+def test_the_running_sums_count_what_one_flush_adds_and_deletes(tmp_path: Path, deleted: int) -> None:
+    """The flush of many entries goes through several blocks of the log, and the sums of both tables begin in none of them."""
+    path = tmp_path / "test.db"
+    with reactdb.connect(path, durability="soft") as db:
+        plain, games = db.table_create("plain"), db.table_create("games")
+        for number in range(40):
+            plain.insert({"id": number})
+    with reactdb.connect(path, durability="soft") as db:
+        plain, games = db.table("plain"), db.table("games")
+        with db.transaction():
+            for number in range(deleted):
+                plain.get(number).delete()
+                games.insert({"id": number})
+        for number in range(33):
+            plain.insert({"id": f"more {number}"})
+        assert plain.count().run() == 73 - deleted
+
+    assert [] == inspection.problems(path)
+
+
 def test_no_more_than_so_many_wait(db: reactdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "MOST_ENTRIES", 5)
     with db.transaction():
@@ -406,6 +456,130 @@ def test_what_ctrl_c_tears_is_written_again(
     assert [document["id"] for document in db.table("games").order_by(index="n")] == ["a", "b", "c"]
     assert [document["id"] for document in db.table("plain")] == ["gone", "new"]
     assert problems(db) == []
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Against a model: parts in parts, reads, and flushes that Ctrl-C tears
+
+# Few keys, so that they come and go while they wait.
+FEW_KEYS, TWO_TABLES = st.sampled_from("ad"), st.sampled_from(["games", "plain"])
+PUTS = st.tuples(st.just("put"), TWO_TABLES, FEW_KEYS, st.sampled_from([None, 1, 2, 3]))
+MODEL_STEPS: st.SearchStrategy[Any] = st.one_of(
+    PUTS,
+    PUTS,
+    st.tuples(st.just("insert"), TWO_TABLES, st.lists(FEW_KEYS, max_size=2)),
+    st.tuples(st.just("read"), TWO_TABLES),
+    st.tuples(st.just("torn read"), st.integers(1, 5), st.booleans()),
+)
+PARTS = st.tuples(
+    st.just("part"),
+    st.lists(
+        MODEL_STEPS | st.tuples(st.just("part"), st.lists(MODEL_STEPS, max_size=4), st.booleans()),
+        max_size=5,
+    ),
+    st.booleans(),
+)
+MODEL_PROGRAMS = st.lists(MODEL_STEPS | PARTS, max_size=12)
+
+
+class Model:
+    """Documents by table and key, and the entries of the log since it was made: table, key, and the new value."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[str, int]] = {"games": {"a": 0, "b": 1, "c": 2}, "plain": {}}
+        self.log: list[tuple[str, str, int | None]] = []
+
+    def put(self, table: str, key: str, value: int | None) -> None:
+        if self.tables[table].get(key) == value:
+            return
+        self.log.append((table, key, value))
+        if value is None:
+            del self.tables[table][key]
+        else:
+            self.tables[table][key] = value
+
+    def part(self) -> Model:
+        part = Model()
+        part.tables = {name: dict(documents) for name, documents in self.tables.items()}
+        part.log = list(self.log)
+        return part
+
+
+def do_both(db: reactdb.Database, model: Model, one: Any) -> Model:
+    """A step on the database and on the model. Returns: the model after it."""
+    kind, *given = one
+    if kind == "put":
+        name, key, value = given
+        model.put(name, key, value)
+        db.table(name).get(key).replace(None if value is None else {"id": key, "n": value})
+    elif kind == "insert":
+        name, keys = given
+        is_free = len(set(keys)) == len(keys) and not set(keys) & set(model.tables[name])
+        for key in keys if is_free else ():
+            model.put(name, key, 7)
+        try:
+            db.table(name).insert([{"id": key, "n": 7} for key in keys])
+            assert is_free
+        except reactdb.DuplicateKey:
+            assert not is_free
+    elif kind == "read":
+        assert {one["id"]: one["n"] for one in db.table(given[0])} == model.tables[given[0]]
+    elif kind == "torn read":
+        with pytest.MonkeyPatch.context() as patch:
+            strike(db, patch, given[0], Struck(), after=given[1])
+            try:
+                db.table("plain").run()
+            except Struck:
+                pass
+    else:
+        steps, is_kept = given
+        part = model.part()
+        try:
+            with db.transaction():
+                for inner in steps:
+                    part = do_both(db, part, inner)
+                if not is_kept:
+                    raise Abandoned
+            return part
+        except Abandoned:
+            pass
+    return model
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(MODEL_PROGRAMS, MODEL_PROGRAMS, st.integers(0, 31), st.sampled_from([3, 1_024, 1_024]))
+def test_transactions_of_parts_and_torn_flushes_leave_what_the_model_has(
+    tmp_path_factory: pytest.TempPathFactory, first: Any, second: Any, filler: int, most: int
+) -> None:
+    """With any number of entries before, because the running sums are written when a block of the log begins."""
+    path = str(tmp_path_factory.mktemp("model") / "games.db")
+    with pytest.MonkeyPatch.context() as patch, made(path) as db:
+        patch.setattr(transaction, "MOST_ENTRIES", most)
+        db.table("games").index_create("n")
+        db.table_create("filler").insert([{"id": number} for number in range(filler)])
+        start, model = db.seq, Model()
+        # The second transaction begins with the running sums that the first has left.
+        for program in (first, second):
+            with db.transaction():
+                for one in program:
+                    model = do_both(db, model, one)
+        written = db.seq
+        # The entry with which each table begins the next block: now its sums are in the file.
+        for name in ("games", "plain"):
+            db.table(name).insert([{"id": f"last {number}", "n": -1} for number in range(32)])
+            db.table(name).filter({"n": -1}).delete()
+        log = [
+            (change.table, str(change.key), None if change.new_val is None else change.new_val["n"])
+            for change in db.log(since=start)
+            if change.seq <= written
+        ]
+        assert log == model.log
+        for name, documents in model.tables.items():
+            assert {one["id"]: one["n"] for one in db.table(name)} == documents
+            assert db.table(name).count().run() == len(documents)
+        in_order = [(one["n"], one["id"]) for one in db.table("games").order_by(index="n")]
+        assert in_order == sorted((n, key) for key, n in model.tables["games"].items())
+        assert problems(db) == []
 
 
 @pytest.mark.parametrize("is_heard", [False, True])

@@ -195,7 +195,7 @@ class Writing:
             if not makes:
                 raise no_type(type)
             table = self._transaction.create_table(check_type(type), "id")
-        return Write(self._transaction, table)
+        return Write.begun(self._transaction, table)
 
     def _require(self, type: str, id: str, if_match: str | None) -> tuple[Write, bytes, Stored]:
         write = self._write(type)
