@@ -300,10 +300,13 @@ class BaseConsumer:
     def _set_members(self, members: Iterable[Subscription]) -> None:
         self.members = members = tuple(members)
         # If Ctrl-C strikes here, a member that was taken out is in a line: it is closed, and is taken out once more.
-        lines: dict[Hub, tuple[Subscription, ...]] = {}
-        for member in members:
-            lines[member.hub] = (*lines.get(member.hub, ()), member)
-        self.lines = tuple(lines.values())
+        if len(members) < 2:
+            self.lines = (members,) if members else ()
+        else:
+            lines: dict[Hub, list[Subscription]] = {}
+            for member in members:
+                lines.setdefault(member.hub, []).append(member)
+            self.lines = tuple(map(tuple, lines.values()))
 
     # -----------------------------------------------------------------------------------------------------------
     # Several members: a union of feeds
