@@ -867,6 +867,7 @@ class AskedConsumer(BaseConsumer):
                             else:
                                 event = polled
                                 return event  # noqa: RET504 - kept, to put it back
+                            is_armed = False
                             break
                         else:
                             # A consumer with events needs no wake-up. A consumer without events says so, and polls once more.
