@@ -301,10 +301,13 @@ class BaseConsumer:
     def _set_members(self, members: Iterable[Subscription]) -> None:
         self.members = members = tuple(members)
         # If Ctrl-C strikes here, a member that was taken out is in a line: it is closed, and is taken out once more.
-        lines: dict[Hub, tuple[Subscription, ...]] = {}
-        for member in members:
-            lines[member.hub] = (*lines.get(member.hub, ()), member)
-        self.lines = tuple(lines.values())
+        if len(members) < 2:
+            self.lines = (members,) if members else ()
+        else:
+            lines: dict[Hub, list[Subscription]] = {}
+            for member in members:
+                lines.setdefault(member.hub, []).append(member)
+            self.lines = tuple(map(tuple, lines.values()))
 
     # -----------------------------------------------------------------------------------------------------------
     # Several members: a union of feeds
@@ -865,6 +868,7 @@ class AskedConsumer(BaseConsumer):
                             else:
                                 event = polled
                                 return event  # noqa: RET504 - kept, to put it back
+                            is_armed = False
                             break
                         else:
                             # A consumer with events needs no wake-up. A consumer without events says so, and polls once more.

@@ -2,7 +2,7 @@
 
     attach, rejoin    join a node: from this moment's state on, or back from the log
     forget            leave. It never waits for the lock: without the lock it leaves a note for the lock's holder
-    route, drain      the store has committed: see `dispatch`
+    drain             deliver what a commit has made ready (the store gives commits to `dispatch.LiveViews` itself)
 
 Thread safety: nodes and registrations belong to the thread that holds the publish lock.
 
@@ -398,8 +398,6 @@ class FeedHub:
                 # Ctrl-C may strike after every call, but `with` gives back everything that it has taken.
                 with lock:
                     lock.release()
-                    if self._is_engaged:
-                        return
                     self.live.sweep()
             except BaseException:
                 if lock._is_owned():  # type: ignore[attr-defined]

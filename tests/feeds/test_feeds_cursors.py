@@ -411,3 +411,35 @@ def test_a_squashed_feed_wakes_its_readers_when_the_interval_is_over(games):
         games.get(1).update({"n": 3})
 
         assert changed({"id": 1, "n": 1}, {"id": 1, "n": 3}) == cursor.next(timeout=PATIENCE_S)
+
+
+class StruckTurn:
+    """A cursor's turn, at the end of which Ctrl-C strikes once."""
+
+    def __init__(self) -> None:
+        self.is_struck = False
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: Any) -> None:
+        if not self.is_struck:
+            self.is_struck = True
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("has_term", [False, True])
+def test_an_event_that_ctrl_c_keeps_from_the_program_comes_next_and_is_not_in_the_token(games, has_term):
+    feed = games.changes().filter({"old_val": None}) if has_term else games.changes()
+    with feed.cursor() as cursor:
+        insert_numbers(games, 1, 2, 3)
+        next(cursor)
+        cursor._consumer._turn = StruckTurn()
+
+        with pytest.raises(KeyboardInterrupt):
+            next(cursor)
+        token = cursor.token
+
+        assert [2, 3] == [next(cursor)["new_val"]["id"] for _ in range(2)]
+    with games.changes(since=token).cursor() as cursor:
+        assert [2, 3] == [next(cursor)["new_val"]["id"] for _ in range(2)]
