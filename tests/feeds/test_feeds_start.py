@@ -32,7 +32,7 @@ from tests.support.processes import another_process
 from tests.support.scaling import examples
 
 # Bytes of an idle feed of a filter, with its query, its view and its place in the router.
-MOST_BYTES = 1_850
+MOST_BYTES = 1_700
 
 
 @contextmanager

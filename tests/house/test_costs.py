@@ -25,9 +25,9 @@ LIMITS = {
     "update(patch) in a transaction of 100": (46, 1416),
     "update(patch) in a transaction of 100, squashed": (52, 1736),
     "get(key).run()": (13, 329),
-    "changes().subscribe(f) and dispose": (198, 3926),
-    "filter(...).changes().subscribe(f)": (246, 5185),
-    "dispose of filter(...).changes()": (45, 826),
+    "changes().subscribe(f) and dispose": (192, 3854),
+    "filter(...).changes().subscribe(f)": (237, 5015),
+    "dispose of filter(...).changes()": (45, 829),
     "MongoDB in the process: insert_one(doc)": (68, 2199),
     "MongoDB in the process: update_one(filter, update)": (221, 5534),
 }
