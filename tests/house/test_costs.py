@@ -26,7 +26,7 @@ LIMITS = {
     "update(patch) in a transaction of 100, squashed": (52, 1736),
     "get(key).run()": (13, 329),
     "changes().subscribe(f) and dispose": (192, 3854),
-    "filter(...).changes().subscribe(f)": (237, 5015),
+    "filter(...).changes().subscribe(f)": (236, 4997),
     "dispose of filter(...).changes()": (45, 829),
     "MongoDB in the process: insert_one(doc)": (68, 2199),
     "MongoDB in the process: update_one(filter, update)": (221, 5534),
