@@ -10,12 +10,14 @@ Rule of this file: as in `workloads`. Listeners count their events, and do nothi
 from __future__ import annotations
 
 import gc
+import os
 import random
 import time
 import tracemalloc
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
@@ -322,6 +324,28 @@ def room_of_equals(bench: Bench) -> Figures:
     )
 
 
+@workload("W11-equal-100000", "bytes per feed")
+def resident_room_of_equals(bench: Bench) -> Figures:
+    """Resident memory of 100,000 idle subscriptions to one rating each.
+
+    Answers: what does a feed of W11-equal take where there are very many? Expect a tenth more: the memory that Python and its
+    tables keep free.
+    """
+    count = bench.count(100_000, least=1_000)
+    with players(bench) as store:
+
+        def listen(number: int) -> Any:
+            return store.players.filter({"rating": 1e6 + number}).changes().subscribe(ignore)
+
+        kept = [listen(number) for number in range(10)]
+        before = resident_bytes()
+        kept += [listen(number) for number in range(10, count + 10)]
+        taken = resident_bytes() - before
+        for one in kept:
+            end(one)
+    return {"size": taken / count}
+
+
 @workload("W11-table", "bytes per feed")
 def room_of_tables(bench: Bench) -> Figures:
     """Memory of 2,000 idle subscriptions to one table.
@@ -402,6 +426,19 @@ def players(bench: Bench) -> Iterator[Any]:
         raise NotOffered
     with bench.filled("small", table_of(SMALL)) as store:
         yield store
+
+
+def resident_bytes() -> int:
+    """What this process has in memory.
+
+    Raises:
+        NotOffered: This system does not say.
+    """
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        raise NotOffered("the system does not say how much memory a process has") from None
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager

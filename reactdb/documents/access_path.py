@@ -481,7 +481,7 @@ def list_indexed_values(expression: Expression) -> Callable[[Any], list[Any]]:
 
 def replace_empty_orders(steps: tuple[Step, ...], table: TableInfo) -> tuple[Step, ...]:
     """The steps, with each order that names neither keys nor an index replaced by order of the primary key."""
-    if not any(isinstance(step, OrderBy) and not step.keys and step.index is None for step in steps):
+    if OrderBy not in map(type, steps):
         return steps
     key = OrderKey(row[table.primary_key])
     return tuple(

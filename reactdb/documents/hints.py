@@ -321,7 +321,7 @@ class HintLog:
         self._most_places = most_places
         # File, first line of the function, place in its code.
         self._examined: set[tuple[str, int, int]] = set()
-        # Tables without documents, and the seq at which that was seen.
+        # Tables without documents, and the seq at which that was seen: nothing is read again before another commit.
         self._empty: dict[TableReference, int] = {}
 
     def look(
@@ -358,7 +358,8 @@ class HintLog:
             with snapshot() as now:
                 if not now.rows(find_table(query.table, now), limit=1):
                     # An empty table gives no evidence: the line is examined when the table has documents.
-                    self._empty[query.table] = now.seq
+                    if committed_seq() == now.seq:
+                        self._empty[query.table] = now.seq
                     return
                 self._empty.pop(query.table, None)
                 self._examined.add(place)

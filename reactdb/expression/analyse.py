@@ -27,6 +27,7 @@ from reactdb.expression.tree import (
     Node,
     Row,
     Variable,
+    key_of_field,
     name_of_field,
     node_key,
     walk,
@@ -163,6 +164,9 @@ def _find_implied(node: Node) -> _Implied:
 
 
 def _add_all(target: _Implied, more: _Implied) -> None:
+    if not target:
+        target.update(more)
+        return
     for key, (node, ranges) in more.items():
         before = target.get(key)
         target[key] = (node, ranges if before is None else _intersect(before[1], ranges))
@@ -190,8 +194,9 @@ def _find_in_comparison(node: Call) -> _Implied:
     for left, right in zip(node.arguments, node.arguments[1:], strict=False):
         for value, other, name in ((left, right, node.operation), (right, left, FLIPPED[node.operation])):
             constant = constant_of(other)
-            if constant is not None and is_of_row(value):
-                _add_all(implied, {node_key(value): (value, (_RANGES[name](constant[0]),))})
+            key = None if constant is None else key_of_row(value)
+            if constant is not None and key is not None:
+                _add_all(implied, {key: (value, (_RANGES[name](constant[0]),))})
     return implied
 
 
@@ -208,18 +213,18 @@ def _find_in_pattern(value: Node, pattern: Node) -> _Implied:
 
 
 def _find_in_list(value: Node, values: Node) -> _Implied:
-    constant = constant_of(values)
-    if constant is None or not isinstance(constant[0], list) or not is_of_row(value):
+    constant, key = constant_of(values), key_of_row(value)
+    if constant is None or not isinstance(constant[0], list) or key is None:
         return {}
     points = {key_bytes(one): KeyRange(one, one) for one in constant[0]}
-    return {node_key(value): (value, tuple(points.values()))}
+    return {key: (value, tuple(points.values()))}
 
 
 def _find_in_prefix(value: Node, prefix: Node) -> _Implied:
-    constant = constant_of(prefix)
-    if constant is None or not isinstance(constant[0], str) or not is_of_row(value):
+    constant, key = constant_of(prefix), key_of_row(value)
+    if constant is None or not isinstance(constant[0], str) or key is None:
         return {}
-    return {node_key(value): (value, (texts_with_prefix(constant[0]),))}
+    return {key: (value, (texts_with_prefix(constant[0]),))}
 
 
 def texts_with_prefix(prefix: str) -> KeyRange:
@@ -257,10 +262,12 @@ def _is_open(node: Node) -> bool:
     return any(isinstance(inner, Variable) and inner.id not in bound for inner in walk(node))
 
 
-def is_of_row(node: Node) -> bool:
-    return name_of_field(node) is not None or (
-        node.uses_row and is_deterministic(node) and not _is_open(node)
-    )
+def key_of_row(node: Node) -> bytes | None:
+    """The key of a value that the document at hand decides, and nothing else; None for any other."""
+    name = name_of_field(node)
+    if name is not None:
+        return key_of_field(name)
+    return node_key(node) if node.uses_row and is_deterministic(node) and not _is_open(node) else None
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from typing import Final
 from reactdb.expression.analyse import (
     constant_of,
     fields_of_pattern,
-    is_of_row,
+    key_of_row,
     may_fail,
     texts_with_prefix,
 )
@@ -33,7 +33,7 @@ from reactdb.expression.build import Expression
 from reactdb.expression.compile import COMPARISONS, FLIPPED
 from reactdb.expression.evaluate import is_spliced
 from reactdb.expression.predicate import Predicate
-from reactdb.expression.tree import Call, Constant, Node, Row, node_key, walk
+from reactdb.expression.tree import Call, Constant, Node, Row, key_of_field, node_key, walk
 from reactdb.values.collation import key_bytes
 
 LEAST: Final = b""
@@ -181,7 +181,8 @@ def _find(node: Node) -> _Exact | None:
     if node.operation == "filter_match":
         return _find_in_pattern(*node.arguments)
     value, ranges = _find_test(node)
-    return None if ranges is None or not is_of_row(value) else {node_key(value): ranges}
+    key = key_of_row(value)
+    return None if ranges is None or key is None else {key: ranges}
 
 
 def _has_operation(node: Node, name: str) -> bool:
@@ -243,7 +244,7 @@ def _find_in_pattern(value: Node, pattern: Node) -> _Exact | None:
         # A dict in the pattern agrees with objects that have more fields.
         if constant is None or isinstance(constant[0], dict):
             return None
-        exact[_key_of_field(name)] = _compare("eq", key_bytes(constant[0]))
+        exact[key_of_field(name)] = _compare("eq", key_bytes(constant[0]))
     return exact or None
 
 
@@ -254,9 +255,5 @@ def _find_in_fields(value: Node, *names: Node) -> _Exact | None:
     for name in names:
         if not isinstance(name, Constant) or not isinstance(name.value, str):
             return None
-        exact[_key_of_field(name.value)] = _compare("ne", key_bytes(None))
+        exact[key_of_field(name.value)] = _compare("ne", key_bytes(None))
     return exact or None
-
-
-def _key_of_field(name: str) -> bytes:
-    return node_key(Call("bracket", (Row(), Constant(name))))

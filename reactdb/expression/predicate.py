@@ -132,7 +132,7 @@ def as_predicate(value: Any, default: Any = False) -> Predicate:
     """
     if isinstance(value, Predicate):
         return value
-    if is_second_condition(default):
+    if default is not False and is_second_condition(default):
         raise QueryError(
             "default is the result of a filter where a field is missing, and this is one more condition: "
             "join conditions with &, each in parentheses; the filter of a selection takes several: filter(first, second)"

@@ -198,7 +198,7 @@ def node_key(node: Node) -> bytes:
     """
     name = name_of_field(node)
     if name is not None:
-        return _key_of_field(name)
+        return key_of_field(name)
     parts: list[bytes] = []
     _write_key(node, parts, {})
     return b"".join(parts)
@@ -214,7 +214,8 @@ def name_of_field(node: Node) -> str | None:
 
 
 @lru_cache(maxsize=1_024)
-def _key_of_field(name: str) -> bytes:
+def key_of_field(name: str) -> bytes:
+    """`node_key` of `row[name]`."""
     return _key_of_call("bracket", 2, 0) + b"r" + _key_of_constant(name)
 
 
@@ -242,7 +243,7 @@ def _write_key(node: Node, parts: list[bytes], names: Mapping[int, int]) -> None
             if name is None:
                 _write_key(argument, parts, names)
             else:
-                parts.append(_key_of_field(name))
+                parts.append(key_of_field(name))
         for option, argument in node.options:
             parts.append(b"%d:%b" % (len(option.encode()), option.encode()))
             _write_key(argument, parts, names)

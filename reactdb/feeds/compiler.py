@@ -257,6 +257,7 @@ class _Member:
         extreme = self._extreme(steps) if is_alone else None
         _check_steps(steps)
         if len(steps) != len(query.steps):
+            # Steps were taken off, or an order with a limit was put in their place.
             query = Query(query.table, tuple(steps))
         self.access: Access = access(query, table)
         self.window: tuple[int, int | None] | None = None

@@ -168,6 +168,7 @@ class Node:
                 # They are called in the order in which they came.
                 self._share_waiting()
             elif not self.apart and not self.broadcasts:
+                subscription.wait_to_share()
                 self.waiting = subscription
                 return
             self._share(subscription)

@@ -57,8 +57,9 @@ class Later:
     def enter(self) -> Snapshot:
         engine = self.engine
         # In memory, commits wait for reads; and while this thread reads beside its transaction, it has none.
-        self.is_lasting = not engine.is_memory and engine.current_transaction() is None
-        inner = engine.fresh_snapshot()
+        has_none = engine.current_transaction() is None
+        self.is_lasting = has_none and not engine.is_memory
+        inner = engine.snapshot() if has_none else engine.fresh_snapshot()
         snapshot = inner.__enter__()
         self._inner = inner
         return snapshot

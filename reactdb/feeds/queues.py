@@ -19,6 +19,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby, zip_longest
 from operator import attrgetter
 from typing import Any, Protocol
@@ -189,6 +190,12 @@ class FeedQueue:
 
     def clear(self) -> None:
         self.held = None
+
+
+@lru_cache(maxsize=64)
+def no_deltas(limit: int) -> FeedQueue:
+    """The queue of feeds that nothing is put into: one for very many."""
+    return FeedQueue(limit)
 
 
 class CommitDeltas:

@@ -35,7 +35,16 @@ from reactdb.feeds.events import Event, Render, overflow_event, wrap_single
 from reactdb.feeds.initial import AWAITED, InitialValues, Opening
 from reactdb.feeds.log_reader import LogReader
 from reactdb.feeds.position import ANEW, Bookmark
-from reactdb.feeds.queues import BatchQueue, CommitQueue, FeedQueue, OwnQueue, Pace, Queue, squash_queue
+from reactdb.feeds.queues import (
+    BatchQueue,
+    CommitQueue,
+    FeedQueue,
+    OwnQueue,
+    Pace,
+    Queue,
+    no_deltas,
+    squash_queue,
+)
 from reactdb.feeds.request import Request
 from reactdb.feeds.views.base import AnyDelta, Order, View, change_of, present_order
 from reactdb.logs import logger
@@ -389,6 +398,11 @@ class Subscription:
             and not len(queue)
             and queue.dropped == self._dropped_delivered
         )
+
+    def wait_to_share(self) -> None:
+        """Nothing is queued for it before it shares: it needs no empty queue of its own."""
+        if self.queue is not None and not self.queue.dropped:
+            self.queue = no_deltas(self.request.options.queue_size)
 
     def share(self, queue: ReadPosition | CallPosition) -> None:
         """From now on, read published deltas from a broadcast, at this position."""
@@ -827,7 +841,9 @@ class Subscription:
 
     def count_failures_of(self, source: Origin | None, begin: int | None = None) -> None:
         """From now on, count the failures of `source` above `begin`; None: above its present number."""
-        if source is not self._failures[0]:
+        if self._failed is None and begin == 0:
+            self._failed = source
+        elif source is not self._failures[0]:
             if source is not None and begin is None:
                 begin = source.failed
             before = self.failed

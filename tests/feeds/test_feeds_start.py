@@ -32,7 +32,7 @@ from tests.support.processes import another_process
 from tests.support.scaling import examples
 
 # Bytes of an idle feed of a filter, with its query, its view and its place in the router.
-MOST_BYTES = 1_850
+MOST_BYTES = 1_700
 
 
 @contextmanager
@@ -487,3 +487,24 @@ def test_a_feed_has_a_shared_queue_from_its_first_commit_on(db: Any) -> None:
     games.filter(row["score"] == 1).changes().subscribe(heard.append)
     games.insert({"id": 2, "score": 1})
     assert [1, 2, 2] == [event["new_val"]["id"] for event in heard]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Hints
+
+
+def test_a_line_gets_its_hint_at_the_first_start_that_meets_documents(
+    file_db: Any, quiet: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    games = file_db.table_create("games")
+
+    def start() -> int:
+        games.filter(row["score"] > "10").changes().subscribe(lambda event: None)
+        return len([record for record in caplog.records if "games" in record.getMessage()])
+
+    with caplog.at_level("WARNING", "reactdb"), another_process(file_db.path) as other:
+        assert (0, 0) == (start(), start())
+        file_db.table_create("others").insert({"id": 1})
+        assert (0, 0) == (start(), start())
+        other.table("games").insert({"id": 1, "score": 12})
+        assert (1, 1) == (start(), start())
