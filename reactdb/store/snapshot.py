@@ -75,6 +75,19 @@ class Entry(NamedTuple):
     body: bytes
 
 
+class ValueCount(NamedTuple):
+    """One value of an index.
+
+    Attributes:
+        key: The first key among those of its entries.
+        entries: How many it has.
+    """
+
+    value: bytes
+    key: bytes
+    entries: int
+
+
 # LEFT JOIN: a head, or an index entry, without its other end is damage and no result. The join also fixes the order
 # of the tables.
 GET = "SELECT h.seq, l.body, l.seal FROM heads h LEFT JOIN log l ON l.seq = h.seq WHERE h.table_id = ? AND h.key = ?"
@@ -105,6 +118,7 @@ COUNT = "SELECT count(*) FROM heads WHERE table_id = ?"
 COUNT_KEYS = "SELECT count(*) FROM heads WHERE table_id = ? AND key >= ? AND key < ?"
 COUNT_ENTRIES = "SELECT count(*) FROM entries WHERE index_id = ? AND value >= ? AND value < ?"
 COUNT_SOME = "SELECT count(*) FROM (SELECT 1 FROM heads WHERE table_id = ? LIMIT ?)"
+VALUE_COUNTS = "SELECT value, min(key), count(*) FROM entries WHERE index_id = ? AND value >= ? AND value < ? GROUP BY value"
 # Below and above all keys, and all values of an index.
 LEAST, GREATEST = b"", b"\xff"
 # The newest of a table's marks, and in its block the newest entry of the table.
@@ -431,6 +445,15 @@ class Snapshot:
             count += execute(COUNT_ENTRIES, (-index.id, start, stop)).fetchone()[0]
         return int(count)
 
+    def value_counts(self, index: IndexInfo, start: bytes, stop: bytes) -> list[ValueCount]:
+        """The different values with start <= value < stop of an index, in order. No document is read: see `count_entries`."""
+        self.compare(index)
+        rows = self.connection.execute(VALUE_COUNTS, (index.id, start, stop)).fetchall()
+        counts = list(map(ValueCount._make, rows))
+        table = self.catalogue.by_id[index.table_id]
+        self._check_index(table, index, start, stop, -1, sum(one.entries for one in counts))
+        return counts
+
     def count_at_most(self, table: TableInfo, most: int) -> int:
         """How many documents a table has now, counted up to `most`: it reads no more entries than that."""
         (count,) = self.connection.execute(COUNT_SOME, (table.id, most)).fetchone()
@@ -552,6 +575,11 @@ class UnindexedSnapshot(Snapshot):
             return super().count_entries(index, start, stop, with_hidden=with_hidden)
         bodies = (body for _, body in self.rows(self.catalogue.by_id[index.table_id]))
         return sum(_count_entries_of(index, body, start, stop, with_hidden) for body in bodies)
+
+    def value_counts(self, index: IndexInfo, start: bytes, stop: bytes) -> list[ValueCount]:
+        if index.id not in self._unindexed:
+            return super().value_counts(index, start, stop)
+        return _count_values(self.entries(index, start, stop))
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
         if index.id not in self._unindexed:
@@ -695,6 +723,9 @@ class PastSnapshot(Snapshot):
             count -= _count_entries_of(index, self._now.get(table, key), start, stop, with_hidden)
         return count
 
+    def value_counts(self, index: IndexInfo, start: bytes, stop: bytes) -> list[ValueCount]:
+        return _count_values(self.entries(index, start, stop))
+
     def newest_seq(self, table: TableInfo) -> int:
         """As of the seq. Where compaction has removed the record: the low-water mark, since no change is newer."""
         now = self._now.newest_seq(table)
@@ -754,6 +785,12 @@ def _count_entries_of(
         return 0
     places = index.stored_entries(codec.decode(body))
     return sum((number > 0 or with_hidden) and start <= value < stop for number, value, _ in places)
+
+
+def _count_values(entries: list[Entry]) -> list[ValueCount]:
+    """The values of entries in order."""
+    groups = (list(group) for _, group in groupby(entries, key=itemgetter(0)))
+    return [ValueCount(group[0].value, group[0].key, len(group)) for group in groups]
 
 
 def _merge_rows(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 import reactdb
 from reactdb import desc, maxval, minval, row
+from reactdb.documents import read as read_module
 from reactdb.expression import as_predicate, call_node, expr
 from reactdb.expression.build import Expression
 from reactdb.expression.exact_ranges import find_exact_ranges
@@ -173,6 +175,81 @@ def test_a_range_counts_what_it_finds(
             check_all(games)
         check_all(games)
         check_all(db.at(then).table("games"))
+
+
+DISTINCT: list[Any] = [
+    *[
+        0,
+        -0.0,
+        1,
+        1.0,
+        Decimal(1),
+        Decimal("1.0"),
+        1.5,
+        Decimal("1.5"),
+        2**16,
+        2.0**16,
+        2**32,
+        2.0**32,
+        Decimal(2**32),
+    ],
+    *["a", "b", True, b"a", None, [1], [1.0], [Decimal(1), "a"], ["a"], [], {}, NAN],
+    *[datetime(2020, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))), datetime(2020, 1, 1, tzinfo=UTC)],
+]
+few_values = st.sampled_from(DISTINCT)
+few_bodies = st.fixed_dictionaries(
+    {}, optional={"a": few_values | st.lists(few_values, max_size=3), "b": few_values}
+)
+
+
+@settings(max_examples=examples(30))
+@given(st.lists(few_bodies, max_size=12), st.lists(few_bodies, max_size=3))
+@example([{"a": 1.0}, {"a": 1}, {"a": [1.0, 1]}, {"a": 2.0**32}, {"a": 2**32}], [{"a": 1.0}, {"a": 1.0}])
+def test_the_values_of_an_index_are_those_of_the_documents(
+    before: list[dict[str, Any]], after: list[dict[str, Any]]
+) -> None:
+    """`distinct` and `group` with `count`: also which of equal values is shown."""
+    with one_table() as (db, games):
+        games.insert(keyed(before))
+        then = db.seq
+
+        def list_all(table: Any) -> list[Any]:
+            asked = []
+            for index in INDEXES:
+                for source in (table, table.between(1, "a", index=index), table.between(minval, 3)):
+                    asked += [ask(source, index) for ask in ASKED]
+            return [answer_or_refusal(one) for one in asked]
+
+        def check_all(table: Any) -> None:
+            short = list_all(table)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(read_module, "find_index_values", lambda path: None)
+                assert list_all(table) == short
+
+        with db.transaction():
+            for document in keyed(after):
+                games.get(document["id"]).replace(document)
+            check_all(games)
+        check_all(games)
+        check_all(db.at(then).table("games"))
+
+
+def answer_or_refusal(ask: Any) -> Any:
+    """A multi index cannot be grouped by, and a range of keys has no order by an index."""
+    try:
+        return answer(ask())
+    except reactdb.errors.QueryError as error:
+        return type(error)
+
+
+ASKED: list[Any] = [
+    lambda source, index: lambda: source.distinct(index=index),
+    lambda source, index: lambda: source.distinct(index=index).count(),
+    lambda source, index: lambda: source.distinct(index=index).skip(1).limit(2),
+    lambda source, index: lambda: source.group(index=index).count(),
+    lambda source, index: lambda: source.group(index=index).count().filter(row["reduction"] > 1),
+    lambda source, index: lambda: source.group(index=index).limit(1),
+]
 
 
 @settings(max_examples=examples(600))
