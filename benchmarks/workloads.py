@@ -293,6 +293,45 @@ def range_by_index(bench: Bench) -> Figures:
     return watch.per(found)
 
 
+@workload("W10-count", "µs per count")
+def count_by_index(bench: Bench) -> Figures:
+    """Count the documents in 20 ranges of a tenth of 100,000 documents by an index.
+
+    Answers: what does a count cost that the entries of an index answer? Expect SQLite's count to be nearly all of it, in reactdb
+    as in raw: no document is read.
+    """
+    size = bench.count(TABLE)
+    ranges = score_ranges(bench.count(20), 0.1)
+    held = [document["score"] for document in made(size)]
+    expected = sum(sum(low <= score < high for score in held) for low, high in ranges)
+    watch = Stopwatch()
+    with bench.filled("indexed", table_of(size), layout=Layout(indexed=True)) as store:
+        store.count_ranges(ranges[:1])
+        with watch:
+            found = store.count_ranges(ranges)
+        expect(expected, found)
+    return watch.per(len(ranges))
+
+
+@workload("W10-count-feed", "µs per start")
+def start_of_a_count(bench: Bench) -> Figures:
+    """Begin and end a feed of the number of a tenth of 100,000 documents, by an index.
+
+    Answers: does a feed that only counts read documents when it begins? Expect a count by the index and a subscription.
+    """
+    size = bench.count(TABLE)
+    ranges = score_ranges(bench.count(20), 0.1)
+    held = [document["score"] for document in made(size)]
+    expected = sum(sum(low <= score < high for score in held) for low, high in ranges)
+    watch = Stopwatch()
+    with bench.filled("indexed", table_of(size), layout=Layout(indexed=True)) as store:
+        store.begin_count(*ranges[0])
+        with watch:
+            found = sum(store.begin_count(low, high) for low, high in ranges)
+        expect(expected, found)
+    return watch.per(len(ranges))
+
+
 @workload("scan", "µs per document")
 def scan(bench: Bench) -> Figures:
     """Read all of 100,000 documents in key order.

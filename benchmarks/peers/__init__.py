@@ -84,6 +84,14 @@ class Store:
         """Read the documents with low <= score < high by the index, in its order; how many they were."""
         raise NotOffered
 
+    def count_ranges(self, ranges: Sequence[tuple[int, int]]) -> int:
+        """Count the documents with low <= score < high by the index; how many they were."""
+        raise NotOffered
+
+    def begin_count(self, low: int, high: int) -> int:
+        """Follow the number of the documents with low <= score < high, and end; the first number."""
+        raise NotOffered
+
     def scan(self) -> int:
         """Read every document; the sum of the scores."""
         raise NotOffered

@@ -153,6 +153,13 @@ class RawStore(Store):
         text = "SELECT body FROM documents WHERE score >= ? AND score < ? ORDER BY score"
         return sum(len([unpack(body) for (body,) in execute(text, bounds)]) for bounds in ranges)
 
+    def count_ranges(self, ranges: Sequence[tuple[int, int]]) -> int:
+        execute, text = (
+            self.connection.execute,
+            "SELECT count(*) FROM documents WHERE score >= ? AND score < ?",
+        )
+        return sum(execute(text, bounds).fetchone()[0] for bounds in ranges)
+
     def scan(self) -> int:
         unpack = msgpack.unpackb
         rows = self.connection.execute("SELECT body FROM documents ORDER BY key")

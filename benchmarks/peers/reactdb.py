@@ -70,6 +70,16 @@ class ReactStore(Store):
         between, order = self.players.between, "score"
         return sum(len(between(low, high, index=order).order_by(index=order).run()) for low, high in ranges)
 
+    def count_ranges(self, ranges: Sequence[tuple[int, int]]) -> int:
+        between = self.players.between
+        return sum(between(low, high, index="score").count().run() for low, high in ranges)
+
+    def begin_count(self, low: int, high: int) -> int:
+        told: list[int] = []
+        counted = self.players.between(low, high, index="score").count()
+        counted.changes(include_initial=True).subscribe(lambda event: told.append(event["new_val"])).dispose()
+        return told[0]
+
     def scan(self) -> int:
         return sum(document["score"] for document in self.players)
 

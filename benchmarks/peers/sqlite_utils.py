@@ -58,6 +58,10 @@ class SqliteUtilsStore(Store):
         where = "score >= ? and score < ?"
         return sum(len(list(self.table.rows_where(where, bounds, order_by="score"))) for bounds in ranges)
 
+    def count_ranges(self, ranges: Sequence[tuple[int, int]]) -> int:
+        where = "score >= ? and score < ?"
+        return sum(self.table.count_where(where, bounds) for bounds in ranges)
+
     def top(self, count: int) -> list[int]:
         return [found["score"] for found in self.table.rows_where(order_by="score desc", limit=count)]
 

@@ -287,6 +287,11 @@ class TrackedSnapshot(Snapshot):
             self._read_set.add_hidden_range(table, index, start, stop)
         return self._now.count_entries(index, start, stop, with_hidden=with_hidden)
 
+    def count_indexed(self, index: IndexInfo, ranges: Sequence[tuple[bytes, bytes]]) -> int:
+        for start, stop in ranges:
+            self._read_set.add_range(self.catalogue.by_id[index.table_id], index, start, stop)
+        return self._now.count_indexed(index, ranges)
+
     def value_counts(self, index: IndexInfo, start: bytes, stop: bytes) -> list[ValueCount]:
         self._read_set.add_range(self.catalogue.by_id[index.table_id], index, start, stop)
         return self._now.value_counts(index, start, stop)

@@ -31,8 +31,8 @@ In reading order:
     validation_error, rules, capped_collections, tailable
                              validators and their reasons, capped collections: the write hook of tables with such rules
     natural                  the order of insertion
-    targets, transactions, retries, find, index_walk, write_statements, bulk_write, ttl_sweep, variables, collection,
-    view_graph, pipeline_result, views
+    targets, transactions, retries, find, counts, index_walk, write_statements, bulk_write, ttl_sweep, variables,
+    collection, view_graph, pipeline_result, views
                              the work of the commands, without the wire
     tokens, points, clock, scopes, recent, pages, events, images, split_events, stream_options, stream_conditions, stream_stages,
     routing, streams, stream_waiters
