@@ -99,6 +99,19 @@ def find_index_values(path: Access) -> IndexValues | None:
     return IndexValues(path, index, (), True) if is_counted else None
 
 
+def read_spelled_counts(
+    index: IndexInfo, start: bytes, stop: bytes, snapshot: Snapshot
+) -> list[tuple[bytes, Any, int]] | None:
+    """(key bytes, value, how many) of each value with start <= key bytes < stop, in order; None where some equal values may be
+    stored in several forms: views count each form."""
+    if EQUALS or index.multi:
+        return None
+    counts = [
+        (one.value, key_value(one.value), one.entries) for one in snapshot.value_counts(index, start, stop)
+    ]
+    return counts if all(has_one_spelling(value) for _, value, _ in counts) else None
+
+
 def _value_with_key(index: IndexInfo, key: bytes, body: bytes) -> Any:
     """The value of a document that has this key in an index; of several elements, the one that is shown."""
     value = index.value_of(codec.decode(body))
