@@ -8,7 +8,7 @@ document on which a filter fails with an error.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 from sys import maxsize
@@ -80,6 +80,11 @@ class Range(Value):
     def is_point(self) -> bool:
         """Whether the range holds only one value."""
         return self.stop == self.start + b"\x00"
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether it holds all values."""
+        return self.start == b"" and self.stop == b"\xff"
 
 
 WHOLE = Range()
@@ -183,12 +188,7 @@ class Access(Value):
 
     @property
     def is_whole_table(self) -> bool:
-        return (
-            self.index is None
-            and self.keys is None
-            and self.range.start == b""
-            and self.range.stop == b"\xff"
-        )
+        return self.index is None and self.keys is None and self.range.is_everything
 
     def documents(self, snapshot: Snapshot) -> Iterator[dict[str, Any]]:
         """The documents, decoded lazily (with ties: one index value at a time)."""
@@ -463,20 +463,23 @@ def with_indexed_values(query: Query, table: TableInfo) -> Query:
                     f"group takes an index with one value for a document, and `{index.name}` is multi"
                 )
             else:
-                steps = (ConcatMap(list_indexed_values(value)), Distinct(None))
+                steps = (ConcatMap(IndexedValues(value)), Distinct(None))
             return Query(query.table, (*before.steps, *steps, *query.steps[place + 1 :]))
     return query
 
 
-def list_indexed_values(expression: Expression) -> Callable[[Any], list[Any]]:
-    """A function that returns the values under which a document is in a multi index."""
+class IndexedValues:
+    """A function that returns the values under which a document is in a multi index on an expression."""
 
-    def values(document: Any) -> list[Any]:
-        value = expression(document)
+    __slots__ = ("expression",)
+
+    def __init__(self, expression: Expression) -> None:
+        self.expression = expression
+
+    def __call__(self, document: Any) -> list[Any]:
+        value = self.expression(document)
         elements = value if isinstance(value, list) else [value]
         return [element for element in elements if collation.index_key_bytes(element) is not None]
-
-    return values
 
 
 def replace_empty_orders(steps: tuple[Step, ...], table: TableInfo) -> tuple[Step, ...]:

@@ -64,7 +64,7 @@ class CountSoFar:
         self.result = 0
 
     def take(self, documents: Iterable[Any]) -> None:
-        self.result += len(documents) if isinstance(documents, list) else sum(1 for _ in documents)
+        self.result += len(documents) if isinstance(documents, (list, range)) else sum(1 for _ in documents)
 
 
 class SumSoFar:

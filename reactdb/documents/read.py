@@ -17,6 +17,7 @@ from reactdb.change import TableReference
 from reactdb.documents.access_path import access, find_table, is_in_order, with_indexed_values
 from reactdb.documents.aggregates import aggregate
 from reactdb.documents.counts import count_at_end
+from reactdb.documents.index_values import find_index_values
 from reactdb.documents.steps import element_at, group_of, operator_of
 from reactdb.errors import QueryError, TableNotFound
 from reactdb.expression import Constant, Expression
@@ -108,11 +109,17 @@ def evaluate(query: Query, snapshot: Snapshot) -> Any:
     count = count_at_end(path)
     if count is not None:
         return count.read(snapshot)
-    path = path.with_offset()
-    documents: Any = spend_per_element(path.documents(snapshot))
-    for number, step in enumerate(path.rest):
+    values = find_index_values(path)
+    if values is None:
+        path = path.with_offset()
+    rest = path.rest if values is None else values.rest
+    documents: Any
+    documents = path.documents(snapshot) if values is None else values.read(snapshot)
+    if not isinstance(documents, dict):
+        documents = spend_per_element(documents)
+    for number, step in enumerate(rest):
         if isinstance(step, Nth):
-            result = pick(step, documents, path.rest[number + 1 :], path.before_nth)
+            result = pick(step, documents, rest[number + 1 :], path.before_nth)
             return codec.thaw(result) if returns_constants(query) else result
         documents = apply(step, documents, snapshot)
     if path.aggregate is not None:

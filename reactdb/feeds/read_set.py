@@ -37,7 +37,7 @@ from reactdb.feeds.views.base import (
 from reactdb.query import ALL_TABLES, Query
 from reactdb.store.catalogue import HIDDEN_VALUE_BYTES, Catalogue, IndexInfo, TableInfo
 from reactdb.store.engine import Engine
-from reactdb.store.snapshot import GREATEST, LEAST, Entry, Row, Snapshot
+from reactdb.store.snapshot import GREATEST, LEAST, Entry, Row, Snapshot, ValueCount
 from reactdb.store.sums import Tally
 
 # Keys and ranges of one table that are kept apart. Beyond that, the whole table counts as read.
@@ -298,6 +298,15 @@ class TrackedSnapshot(Snapshot):
         if with_hidden:
             self._read_set.add_hidden_range(table, index, start, stop)
         return self._now.count_entries(index, start, stop, with_hidden=with_hidden)
+
+    def count_indexed(self, index: IndexInfo, ranges: Sequence[tuple[bytes, bytes]]) -> int:
+        for start, stop in ranges:
+            self._read_set.add_range(self.catalogue.by_id[index.table_id], index, start, stop)
+        return self._now.count_indexed(index, ranges)
+
+    def value_counts(self, index: IndexInfo, start: bytes, stop: bytes) -> list[ValueCount]:
+        self._read_set.add_range(self.catalogue.by_id[index.table_id], index, start, stop)
+        return self._now.value_counts(index, start, stop)
 
     def newest_seq(self, table: TableInfo) -> int:
         self._read_set.add_table(table)

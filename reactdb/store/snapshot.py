@@ -76,6 +76,19 @@ class Entry(NamedTuple):
     body: bytes
 
 
+class ValueCount(NamedTuple):
+    """One value of an index.
+
+    Attributes:
+        key: The first key among those of its entries.
+        entries: How many it has.
+    """
+
+    value: bytes
+    key: bytes
+    entries: int
+
+
 # LEFT JOIN: a head, or an index entry, without its other end is damage and no result. The join also fixes the order
 # of the tables.
 GET = "SELECT h.seq, l.body, l.seal FROM heads h LEFT JOIN log l ON l.seq = h.seq WHERE h.table_id = ? AND h.key = ?"
@@ -115,6 +128,8 @@ COUNT = "SELECT count(*) FROM heads WHERE table_id = ?"
 COUNT_KEYS = "SELECT count(*) FROM heads WHERE table_id = ? AND key >= ? AND key < ?"
 COUNT_ENTRIES = "SELECT count(*) FROM entries WHERE index_id = ? AND value >= ? AND value < ?"
 COUNT_SOME = "SELECT count(*) FROM (SELECT 1 FROM heads WHERE table_id = ? LIMIT ?)"
+COUNT_INDEXED = COUNT_ENTRIES.replace("count(*)", "count(DISTINCT key)")
+VALUE_COUNTS = "SELECT value, min(key), count(*) FROM entries WHERE index_id = ? AND value >= ? AND value < ? GROUP BY value"
 # Below and above all keys, and all values of an index.
 LEAST, GREATEST = b"", b"\xff"
 # The newest of a table's marks, and in its block the newest entry of the table.
@@ -485,6 +500,24 @@ class Snapshot:
             count += execute(COUNT_ENTRIES, (-index.id, start, stop)).fetchone()[0]
         return int(count)
 
+    def count_indexed(self, index: IndexInfo, ranges: Sequence[tuple[bytes, bytes]]) -> int:
+        """How many documents have an entry, not a hidden one, in any of the ranges, start <= value < stop. No document is
+        read: see `count_entries`."""
+        self.compare(index)
+        if len(ranges) == 1:
+            return int(self.connection.execute(COUNT_INDEXED, (index.id, *ranges[0])).fetchone()[0])
+        found = (self.connection.execute(CANDIDATES, (index.id, *one)) for one in ranges)
+        return len({key for keys in found for (key,) in keys})
+
+    def value_counts(self, index: IndexInfo, start: bytes, stop: bytes) -> list[ValueCount]:
+        """The different values with start <= value < stop of an index, in order. No document is read: see `count_entries`."""
+        self.compare(index)
+        rows = self.connection.execute(VALUE_COUNTS, (index.id, start, stop)).fetchall()
+        counts = list(map(ValueCount._make, rows))
+        table = self.catalogue.by_id[index.table_id]
+        self._check_index(table, index, start, stop, -1, 0, sum(one.entries for one in counts))
+        return counts
+
     def count_at_most(self, table: TableInfo, most: int) -> int:
         """How many documents a table has now, counted up to `most`: it reads no more entries than that."""
         (count,) = self.connection.execute(COUNT_SOME, (table.id, most)).fetchone()
@@ -615,6 +648,17 @@ class UnindexedSnapshot(Snapshot):
             return super().count_entries(index, start, stop, with_hidden=with_hidden)
         bodies = (body for _, body in self.rows(self.catalogue.by_id[index.table_id]))
         return sum(_count_entries_of(index, body, start, stop, with_hidden) for body in bodies)
+
+    def count_indexed(self, index: IndexInfo, ranges: Sequence[tuple[bytes, bytes]]) -> int:
+        if index.id not in self._unindexed:
+            return super().count_indexed(index, ranges)
+        bodies = (body for _, body in self.rows(self.catalogue.by_id[index.table_id]))
+        return sum(_is_indexed(index, body, ranges) for body in bodies)
+
+    def value_counts(self, index: IndexInfo, start: bytes, stop: bytes) -> list[ValueCount]:
+        if index.id not in self._unindexed:
+            return super().value_counts(index, start, stop)
+        return _count_values(self.entries(index, start, stop))
 
     def candidates(self, index: IndexInfo, ranges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
         if index.id not in self._unindexed:
@@ -770,6 +814,16 @@ class PastSnapshot(Snapshot):
             count -= _count_entries_of(index, self._now.get(table, key), start, stop, with_hidden)
         return count
 
+    def count_indexed(self, index: IndexInfo, ranges: Sequence[tuple[bytes, bytes]]) -> int:
+        table = self.catalogue.by_id[index.table_id]
+        count = self._now.count_indexed(index, ranges)
+        for key, then in self._read_old_documents(table.id).items():
+            count += _is_indexed(index, then, ranges) - _is_indexed(index, self._now.get(table, key), ranges)
+        return count
+
+    def value_counts(self, index: IndexInfo, start: bytes, stop: bytes) -> list[ValueCount]:
+        return _count_values(self.entries(index, start, stop))
+
     def newest_seq(self, table: TableInfo) -> int:
         """As of the seq. Where compaction has removed the record: the low-water mark, since no change is newer."""
         now = self._now.newest_seq(table)
@@ -831,6 +885,18 @@ def _count_entries_of(
         return 0
     places = index.stored_entries(codec.decode(body))
     return sum((number > 0 or with_hidden) and start <= value < stop for number, value, _ in places)
+
+
+def _is_indexed(index: IndexInfo, body: bytes | None, ranges: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether `count_indexed` counts a document."""
+    entries = [] if body is None else index.entries(codec.decode(body))
+    return any(start <= value < stop for value, _ in entries for start, stop in ranges)
+
+
+def _count_values(entries: list[Entry]) -> list[ValueCount]:
+    """The values of entries in order."""
+    groups = (list(group) for _, group in groupby(entries, key=itemgetter(0)))
+    return [ValueCount(group[0].value, group[0].key, len(group)) for group in groups]
 
 
 def _merge_rows(

@@ -57,10 +57,10 @@ class Spellings:
         # How often each spelling is there, where there are several.
         self._counts: dict[tuple[int, bytes], tuple[Any, int]] | None = None
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Any, count: int = 1) -> None:
         if not self.count:
             self.value = value
-        self._change(value, 1)
+        self._change(value, count)
 
     def remove(self, value: Any) -> None:
         """Take out a value that was added."""

@@ -32,8 +32,8 @@ In reading order:
                              validators and their reasons, capped collections: the write hook of tables with such rules
     natural                  the order of insertion
     command_fields           checks of the fields of commands
-    targets, transactions, retries, find, index_walk, write_statements, bulk_write, ttl_sweep, variables, collection,
-    view_graph, pipeline_result, views
+    targets, transactions, retries, find, counts, index_walk, write_statements, bulk_write, ttl_sweep, variables,
+    collection, view_graph, pipeline_result, views
                              the work of the commands, without the wire
     tokens, points, clock, scopes, recent, pages, events, images, split_events, stream_options, stream_conditions, stream_stages,
     routing, streams, stream_waiters

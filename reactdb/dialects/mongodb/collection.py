@@ -22,6 +22,7 @@ from reactdb.budget import WorkStopped, bind_budget
 from reactdb.dialects.mongodb.bson_order import MISSING, is_text, sort_key, type_name
 from reactdb.dialects.mongodb.clock import refuse_cluster_time
 from reactdb.dialects.mongodb.collation import text_key
+from reactdb.dialects.mongodb.counts import count_matches
 from reactdb.dialects.mongodb.entries import body_of, document_of, plain_body_of
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.find import FilterSelection, Scan, cut, projection_of, select
@@ -606,16 +607,29 @@ class CollectionWork:
         given = command.get("query") or {}
         skip, limit = count_of("skip", command.get("skip")) or 0, _limit_of_count(command.get("limit"))
         collation = self.collation(command.get("collation"))
-        table = self.spaces.table(self.namespace)
-        is_selected = given or command.get("hint") or (table is not None and table.primary_key == VIEW_KEY)
-        if not is_selected and self.transaction is None:
-            count = 0 if table is None else Scan(self.spaces.session, table).count()
-        else:
-            variables = values_of(None, self.spaces.clock, given)
-            selection = FilterSelection(given, variables=variables, collation=collation)
+        variables = values_of(None, self.spaces.clock, given)
+        selection = FilterSelection(given, variables=variables, collation=collation)
+        count = self.count_matches(selection, command.get("hint"))
+        if count is None:
             count = sum(1 for _ in self.matching(selection, command.get("hint")))
         count = max(0, count - skip)
         return min(count, limit) if limit else count
+
+    def count_matches(self, selection: FilterSelection, hint: Any = None) -> int | None:
+        """How many documents match, where that is known without reading them; else None."""
+        if hint or hint == "" or selection.key is not None:
+            return None
+        if self.transaction is not None:
+            with self.transaction.statement(self.namespace) as target:
+                own = target.table(self.namespace)
+                if own is None or own.primary_key == VIEW_KEY:
+                    return None
+                return count_matches(target.snapshot(), own, selection)
+        with self.spaces.session.read() as now:
+            table = now.table(self._name)
+            if table is None or table.primary_key == VIEW_KEY:
+                return None
+            return count_matches(now, table, selection)
 
     def distinct(self, command: Mapping[str, Any]) -> list[Any]:
         """The different values of a field, in BSON's order. `command`: `key`, `query`, `collation`, `hint`."""

@@ -224,11 +224,6 @@ class Scan:
                 if matches is None or matches(document):
                     yield document
 
-    def count(self) -> int:
-        """The number of documents."""
-        with self._session.read() as now:
-            return now.count(self._table)
-
     def _pages(self, chosen: ReadPlan) -> Iterator[Sequence[bytes]]:
         test = test_of(chosen, self._table)
         if chosen.keys is not None:

@@ -19,6 +19,7 @@ from bson.objectid import ObjectId
 from reactdb.dialects.mongodb.bson_order import MISSING, equal
 from reactdb.dialects.mongodb.collation import SIMPLE, expand_collation, simple, text_key
 from reactdb.dialects.mongodb.collection import CollectionWork
+from reactdb.dialects.mongodb.counts import counting_stages
 from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.find import FilterSelection
 from reactdb.dialects.mongodb.indexes import indexes_of
@@ -93,11 +94,14 @@ def aggregate(
     if namespace.coll is None:
         raise MongoError(73, "{aggregate: 1} is not valid for a pipeline that does not begin with $documents")
     work = CollectionWork(spaces, namespace, transaction)
-    if first != "$match":
-        return compiled.run(work.along(FilterSelection({}), hint))
-    given = pipeline[0]["$match"]
-    documents = work.along(FilterSelection(given, variables=values, collation=text), hint)
-    return Pipeline(pipeline[1:], setting).run(documents)
+    given = pipeline[0]["$match"] if first == "$match" else {}
+    rest = pipeline[1:] if first == "$match" else pipeline
+    selection = FilterSelection(given, variables=values, collation=text) if given else FilterSelection({})
+    counting = counting_stages(rest)
+    count = None if counting is None else work.count_matches(selection, hint)
+    if counting is not None and count is not None:
+        return Pipeline(rest[counting.number :], setting).run(counting.documents(count))
+    return (Pipeline(rest, setting) if first == "$match" else compiled).run(work.along(selection, hint))
 
 
 def _check_view(spaces: Namespaces, namespace: MongoNamespace, collation: Any) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import islice, product
 from typing import Any, Final
 
+from reactdb.budget import spend_per_element
 from reactdb.dialects.rethinkdb import tables
 from reactdb.dialects.rethinkdb.errors import with_path
 from reactdb.dialects.rethinkdb.evaluator import TERMINAL, TermCall, exact, handles
@@ -18,6 +19,8 @@ from reactdb.dialects.rethinkdb.terms_order import as_expression
 from reactdb.dialects.rethinkdb.terms_select import single
 from reactdb.dialects.rethinkdb.values import SELECTION, TABLE, Sequence, Single, expected
 from reactdb.dialects.rethinkdb.write_checks import find_index
+from reactdb.documents.access_path import find_index as find_stored_index
+from reactdb.documents.access_path import find_table
 from reactdb.errors import MissingValue, QueryError, ResourceLimit
 from reactdb.expression import OPERATIONS
 from reactdb.expression.checks import check_array_size, equal, sort_key
@@ -29,6 +32,7 @@ from reactdb.expression.operations.sequences import contains as contains_all
 from reactdb.expression.operations.sequences import numbers_of
 from reactdb.query import Aggregate, Limit, OrderBy
 from reactdb.session import session_of
+from reactdb.store.snapshot import GREATEST, LEAST
 from reactdb.values import collation
 
 PART: Final = 1_000
@@ -177,6 +181,12 @@ def distinct_of_index(call: TermCall, source: Sequence, name: str) -> list[Any]:
     info = tables.table_info(call.evaluator.native, source.table)
     if index is None:
         values = [document[info.primary_key] for document in call.elements(0)]
+    elif source.query is not None and not source.query.steps and source.feed is None:
+        # The whole table: the entries of the index have its values, and no document is read.
+        with session_of(call.evaluator.native).read() as snapshot:
+            own = find_stored_index(index, find_table(source.query.table, snapshot))
+            counts = snapshot.value_counts(own, LEAST, GREATEST)
+        return [collation.key_value(one.value) for one in spend_per_element(counts)]
     else:
         known = info.indexes[index]
         values = [

@@ -68,6 +68,13 @@ class DerivedView:
             for initial in results:
                 add(initial.value)
 
+    def _read_values(self, snapshot: Snapshot, expression: Any) -> list[tuple[bytes, Any, int]] | None:
+        """(key bytes, value, how many) of each value of an expression below, where the entries of an index say it; else None."""
+        below = self.below
+        if not isinstance(below, SelectView) or below.pipeline.steps:
+            return None
+        return below.source.read_values(snapshot, expression)
+
 
 class AggregateView(DerivedView):
     """One value made of all values below."""
@@ -136,6 +143,7 @@ class GroupView(DerivedView):
 
     def __init__(self, below: View, step: Group, aggregate: Aggregate | None, failures: Failures) -> None:
         super().__init__(below, step, failures)
+        self._by = step.expression
         self._group = group_of(step, value_function)
         self._aggregate = aggregate
         self._make = None if aggregate is None else accumulator_of(aggregate)
@@ -152,7 +160,15 @@ class GroupView(DerivedView):
         if self._make is None:
             self.below.seed(snapshot)
             return
-        self._take(snapshot, self._add)
+        is_count = self._aggregate is not None and self._aggregate.kind == "count"
+        counts = self._read_values(snapshot, self._by) if is_count else None
+        if counts is None:
+            self._take(snapshot, self._add)
+        for key, value, count in counts or ():
+            group = self._group_of(key)
+            group.names.add(value, count)
+            assert isinstance(group.accumulator, Count)
+            group.accumulator.result = count
         for group in self._groups.values():
             group.reported, group.name = group.accumulator.result, group.names.value
 

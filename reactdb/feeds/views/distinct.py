@@ -30,6 +30,7 @@ class DistinctView(DerivedView):
     def __init__(self, below: View, step: Distinct, failures: Failures, *, boxed: bool = False) -> None:
         super().__init__(below, step, failures)
         self._value_of = value_or(absent, step.expression, value_function)
+        self._expression = step.expression
         self._is_whole = step.expression is None
         self._boxed = boxed
         # Key bytes -> the value and how many have it.
@@ -41,7 +42,11 @@ class DistinctView(DerivedView):
 
     def seed(self, snapshot: Snapshot) -> None:
         self._values = {}
-        self._take(snapshot, self._add)
+        counts = self._read_values(snapshot, self._expression)
+        if counts is None:
+            self._take(snapshot, self._add)
+        for key, value, count in counts or ():
+            self._count(key, value, count)
 
     def _add(self, box: Any) -> None:
         entry = self._read_entry(box)
@@ -102,7 +107,7 @@ class DistinctView(DerivedView):
         if spellings is None:
             spellings = self._values[key] = Spellings()
         if step > 0:
-            spellings.add(value)
+            spellings.add(value, step)
         else:
             spellings.remove(value)
         if not spellings.count:

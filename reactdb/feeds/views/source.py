@@ -24,6 +24,8 @@ from typing import Any
 from reactdb.change import Change
 from reactdb.documents.access_path import WHOLE, Access
 from reactdb.documents.counts import EntryCount, find_count
+from reactdb.documents.index_values import read_spelled_counts
+from reactdb.expression import Expression
 from reactdb.feeds.failures import Failures
 from reactdb.feeds.pipeline import Pipeline, Sorted, invert
 from reactdb.feeds.position import name_of_order
@@ -189,6 +191,16 @@ class Source:
         if not access.is_detour and access.index is not None and not _has_index(table, access.index):
             return None
         return find_count(access.copy_with(table=table), steps)
+
+    def read_values(self, snapshot: Snapshot, expression: Any) -> list[tuple[bytes, Any, int]] | None:
+        """(key bytes, value, how many) of each value that an expression has among the documents that belong here; None where the
+        entries of an index do not give them."""
+        index, table = self.index, snapshot.catalogue.by_id.get(self.table.id)
+        if index is None or table is None or self._positions is not None or not _has_index(table, index):
+            return None
+        if not isinstance(expression, Expression) or expression.key != index.expression.key:
+            return None
+        return read_spelled_counts(index, self.start, self.stop, snapshot)
 
     @property
     def order(self) -> str | None:
