@@ -1,6 +1,6 @@
 """Aggregation: the results of a pipeline on a collection.
 
-The leading `$match` of a pipeline uses indexes, like the filter of a find. All stages are in `stages`.
+The leading `$match` of a pipeline, and a `$skip` there, are those of a find. All stages are in `stages`.
 
 `$out` writes to a new collection, and then swaps it with the old one; `$merge` changes documents one by one. Either is one
 commit.
@@ -11,6 +11,7 @@ Rule of this file: it connects a pipeline with its source, and `$out` and `$merg
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from sys import maxsize
 from typing import Any, Final
 from uuid import uuid4
 
@@ -24,6 +25,7 @@ from reactdb.dialects.mongodb.find import FilterSelection
 from reactdb.dialects.mongodb.indexes import indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace, namespace_of
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.numeric import whole
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.stages import MergeTarget, Pipeline, Setting
 from reactdb.dialects.mongodb.transactions import Transaction, check_in_transaction
@@ -93,11 +95,13 @@ def aggregate(
     if namespace.coll is None:
         raise MongoError(73, "{aggregate: 1} is not valid for a pipeline that does not begin with $documents")
     work = CollectionWork(spaces, namespace, transaction)
-    if first != "$match":
-        return compiled.run(work.along(FilterSelection({}), hint))
-    given = pipeline[0]["$match"]
-    documents = work.along(FilterSelection(given, variables=values, collation=text), hint)
-    return Pipeline(pipeline[1:], setting).run(documents)
+    given = pipeline[0]["$match"] if first == "$match" else {}
+    rest = pipeline[first == "$match" :]
+    skip = 0
+    while rest and "$skip" in rest[0]:
+        skip, rest = min(skip + int(whole(rest[0]["$skip"]) or 0), maxsize), rest[1:]
+    documents = work.along(FilterSelection(given, variables=values, collation=text), hint, skip)
+    return (compiled if rest is pipeline else Pipeline(rest, setting)).run(documents)
 
 
 def _check_view(spaces: Namespaces, namespace: MongoNamespace, collation: Any) -> None:
