@@ -293,6 +293,50 @@ def range_by_index(bench: Bench) -> Figures:
     return watch.per(found)
 
 
+@workload("W10-skip", "µs per page")
+def page_by_index(bench: Bench) -> Figures:
+    """Read 20 documents after the first 100,000 of 200,000 by an index, in its order, 10 times.
+
+    Answers: what does a far page cost? Expect SQLite's walk over 100,000 index entries and no look at their documents. Raw's one
+    statement looks each of them up in the table.
+    """
+    size, times = bench.count(2 * TABLE), bench.count(10, least=2)
+    skip = size // 2
+    expected = sorted(document["score"] for document in made(size))[skip : skip + 20]
+    watch = Stopwatch()
+    with bench.filled("indexed-twice", table_of(size), layout=Layout(indexed=True)) as store:
+        expect(expected, store.page(skip, 20))
+        with watch:
+            for _ in range(times):
+                store.page(skip, 20)
+    return watch.per(times)
+
+
+@workload("W10-past", "µs per get")
+def get_of_the_past(bench: Bench) -> Figures:
+    """Get 200 random documents as they were 100,000 changes ago, each through a new view of the past.
+
+    Answers: what does one old version cost? Expect it not to depend on the number of changes since, but on those of the key.
+    """
+    count = bench.count(TABLE)
+    keys = keys_at_random(bench.count(200), count)
+
+    def fill(store: Store) -> None:
+        store.insert_all(made(count))
+        # One each, so that the middle of the log is where they are all inserted.
+        store.add_to_all([key_of(number) for number in range(count)])
+
+    by_key = {document["id"]: document["score"] for document in made(count)}
+    watch = Stopwatch()
+    with bench.filled("past", fill) as store:
+        store.get_each_then(keys[:1])
+        with watch:
+            found = store.get_each_then(keys)
+        # The table itself is the first change of the log, so the middle is the last insert.
+        expect(sum(by_key[key] for key in keys), found)
+    return watch.per(len(keys))
+
+
 @workload("scan", "µs per document")
 def scan(bench: Bench) -> Figures:
     """Read all of 100,000 documents in key order.

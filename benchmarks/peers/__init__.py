@@ -84,6 +84,15 @@ class Store:
         """Read the documents with low <= score < high by the index, in its order; how many they were."""
         raise NotOffered
 
+    def page(self, skip: int, count: int) -> list[int]:
+        """The scores of `count` documents after the first `skip`, in the order of the index on the score."""
+        raise NotOffered
+
+    def get_each_then(self, keys: Sequence[Key]) -> int:
+        """Read each document by its key as it was at the middle of the log, each time through a new view of the past; the sum
+        of the scores."""
+        raise NotOffered
+
     def scan(self) -> int:
         """Read every document; the sum of the scores."""
         raise NotOffered

@@ -153,6 +153,12 @@ class RawStore(Store):
         text = "SELECT body FROM documents WHERE score >= ? AND score < ? ORDER BY score"
         return sum(len([unpack(body) for (body,) in execute(text, bounds)]) for bounds in ranges)
 
+    def page(self, skip: int, count: int) -> list[int]:
+        unpack = msgpack.unpackb
+        text = "SELECT body FROM documents ORDER BY score LIMIT ? OFFSET ?"
+        rows = self.connection.execute(text, (count, skip))
+        return [unpack(body)["score"] for (body,) in rows]
+
     def scan(self) -> int:
         unpack = msgpack.unpackb
         rows = self.connection.execute("SELECT body FROM documents ORDER BY key")

@@ -70,6 +70,14 @@ class ReactStore(Store):
         between, order = self.players.between, "score"
         return sum(len(between(low, high, index=order).order_by(index=order).run()) for low, high in ranges)
 
+    def page(self, skip: int, count: int) -> list[int]:
+        page = self.players.order_by(index="score").skip(skip).limit(count)
+        return [document["score"] for document in page.run()]
+
+    def get_each_then(self, keys: Sequence[Key]) -> int:
+        at, middle = self.database.at, self.database.seq // 2
+        return sum(at(middle).table("players").get(key).run()["score"] for key in keys)
+
     def scan(self) -> int:
         return sum(document["score"] for document in self.players)
 
