@@ -223,16 +223,8 @@ class Scan:
                     yield document
 
     def _skips_unread(self, chosen: ReadPlan) -> bool:
-        """Whether each key of a plan is that of a match, in one range."""
-        return (
-            chosen.is_exact
-            and chosen.keys is None
-            and not chosen.parts
-            and len(chosen.ranges) <= 1
-            and test_of(chosen, self._table) is None
-            # A capped collection has an order of its own.
-            and self._table.hook is None
-        )
+        """Whether each key of the collection is that of a match. A capped collection has an order of its own."""
+        return chosen.is_whole and chosen.is_exact and self._table.hook is None
 
     def count(self) -> int:
         """The number of documents."""
