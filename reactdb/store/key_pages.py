@@ -12,6 +12,7 @@ Rule of this file: no document is read.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from sys import maxsize
 
 from reactdb.change import DELETE, INSERT, REPLACE, UPDATE
 from reactdb.store.catalogue import TableInfo
@@ -30,10 +31,18 @@ def count_documents(snapshot: Snapshot, table: TableInfo) -> int:
     return snapshot.count(table) if sums is None else sums.count
 
 
-def find_key_at(snapshot: Snapshot, table: TableInfo, offset: int, reverse: bool = False) -> bytes | None:
-    """The key of the document at this place in the order of keys now; None beyond the end."""
+def find_key_at(
+    snapshot: Snapshot,
+    table: TableInfo,
+    offset: int,
+    reverse: bool = False,
+    start: bytes = LEAST,
+    stop: bytes = GREATEST,
+) -> bytes | None:
+    """The key of the document at this place, in the order of keys, among those with start <= key < stop now; None beyond
+    the end."""
     text = KEY_AT.format("DESC" if reverse else "ASC")
-    row = snapshot.connection.execute(text, (table.id, LEAST, GREATEST, offset)).fetchone()
+    row = snapshot.connection.execute(text, (table.id, start, stop, min(offset, maxsize))).fetchone()
     return None if row is None else row[0]
 
 

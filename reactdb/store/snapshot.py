@@ -321,23 +321,28 @@ class Snapshot:
             tally: For a read of the whole table by pages, from its first page on. After the last page the tally is
                 compared with the sums.
         """
-        order = "DESC" if reverse else "ASC"
-        if offset:
-            place = self.connection.execute(KEY_AT.format(order), (table.id, start, stop, offset)).fetchone()
-            if place is None:
-                return (), ()
-            if reverse:
-                stop = place[0] + b"\x00"
-            else:
-                start = place[0]
-        text = ROWS.format(order)
-        rows = self.connection.execute(text, (table.id, start, stop, limit)).fetchall()
+        bounds = self._bounds_after(table, start, stop, reverse, offset) if offset else (start, stop)
+        if bounds is None:
+            return (), ()
+        text = ROWS.format("DESC" if reverse else "ASC")
+        rows = self.connection.execute(text, (table.id, *bounds, limit)).fetchall()
         if tally is None and not offset and start == LEAST and stop >= GREATEST:
             tally = Tally()
         documents = self.whole(table, rows, tally)
         if tally is not None and (limit < 0 or len(rows) < limit):
             self.check(table, None, tally.count, tally.total)
         return documents
+
+    def _bounds_after(
+        self, table: TableInfo, start: bytes, stop: bytes, reverse: bool, offset: int
+    ) -> tuple[bytes, bytes] | None:
+        """The bounds of the documents with start <= key < stop without the first `offset`; None where there are no more.
+        No document is read."""
+        text = KEY_AT.format("DESC" if reverse else "ASC")
+        place = self.connection.execute(text, (table.id, start, stop, min(offset, maxsize))).fetchone()
+        if place is None:
+            return None
+        return (start, place[0] + b"\x00") if reverse else (place[0], stop)
 
     def entry_bodies(
         self,
@@ -365,7 +370,7 @@ class Snapshot:
         if offset:
             # From an exact place on, because any number of entries have the same value.
             place = self.connection.execute(
-                ENTRY_AT.format(order), (index.id, start, stop, offset)
+                ENTRY_AT.format(order), (index.id, start, stop, min(offset, maxsize))
             ).fetchone()
             if place is None:
                 return []
@@ -713,6 +718,8 @@ class PastSnapshot(Snapshot):
         offset: int = 0,
     ) -> list[Row]:
         old = self._read_old_documents(table.id)
+        if not old:
+            return self._now.rows(table, start, stop, reverse=reverse, limit=limit, offset=offset)
         ours = sorted(Row(key, body) for key, body in old.items() if body is not None and start <= key < stop)
         wanted = limit if limit < 0 else min(offset + limit + len(old), maxsize)
         now = (
@@ -759,6 +766,8 @@ class PastSnapshot(Snapshot):
         offset: int = 0,
     ) -> list[Entry]:
         old = self._read_old_documents(index.table_id)
+        if not old:
+            return self._now.entries(index, start, stop, reverse=reverse, limit=limit, offset=offset)
         ours = sorted(
             Entry(value, key, tag, body)
             for key, body in old.items()
@@ -767,10 +776,8 @@ class PastSnapshot(Snapshot):
             if start <= value < stop
         )
         # A document has one entry in a simple index. In a multi index it can have any number, so no limit is right.
-        wanted = limit if limit < 0 else min(offset + limit + len(old), maxsize)
-        now = self._now.entries(
-            index, start, stop, reverse=reverse, limit=-1 if index.multi and old else wanted
-        )
+        wanted = -1 if limit < 0 or index.multi else min(offset + limit + len(old), maxsize)
+        now = self._now.entries(index, start, stop, reverse=reverse, limit=wanted)
         return _merge_rows(
             (entry for entry in now if entry.key not in old), ours, reverse, limit, offset, key=_entry_key
         )

@@ -456,6 +456,24 @@ def test_a_skip_gives_the_rest_of_the_whole(data, documents, others, page, momen
                 )
 
 
+@pytest.mark.parametrize("is_descending", [False, True])
+def test_a_skip_that_ends_among_equal_values(is_descending):
+    """Pages begin at a value, and the skip has left out some of its entries: they must not come back with the next page."""
+    with small(2, 0), reactdb.connect(":memory:") as db:
+        table = filled(
+            db,
+            [{"id": number, "a": number // 40, "b": number % 3} for number in range(80)],
+            ["a"],
+            index_first=True,
+        )
+        ordered = table.order_by(index=desc("a") if is_descending else "a")
+        whole = list(ordered.run())
+        for skip in (1, 7, 39, 40, 41, 79, 80, 2**70):
+            wanted = [one for one in whole[skip:] if one["b"] == 1]
+            for limit in (1, 5, 30):
+                assert wanted[:limit] == ordered.skip(skip).filter({"b": 1}).limit(limit).run()
+
+
 def check_parts(selection: Any, start: int, length: int, text: str) -> None:
     whole = Outcome(selection.run)
     if whole.error is not None:

@@ -64,18 +64,31 @@ def search(snapshot: Snapshot, table: TableInfo, parameters: Parameters) -> Sear
     total_option = has_total(parameters)
     counts = total_option is None or total_option or not count
     first, resources, total = (page - 1) * count, [], 0
-    for key, body in _rows(snapshot, table, last(parameters, "_id")):
+    ids = last(parameters, "_id")
+    if ids is None and not filters:
+        # Every resource is a result, so those of other pages are not read.
+        rows = snapshot.rows(table, limit=count + 1, offset=first)
+        for key, body in rows[:count]:
+            spend(ROW_STEPS + len(body) // STEP_BYTES)
+            resources.append(_resource_of(snapshot, table, key))
+        number_of_all = snapshot.count(table) if counts else None
+        return SearchPage(resources, number_of_all, page, count, has_more=0 < count < len(rows))
+    for key, body in _rows(snapshot, table, ids):
         spend(ROW_STEPS + len(body) // STEP_BYTES)
         if filters and not passes(resource_of(codec.decode(body), table.primary_key), filters):
             continue
         if first <= total < first + count:
-            head = read_document(snapshot.connection, table, key)
-            assert head is not None
-            resources.append(resource_at(snapshot, table, *head))
+            resources.append(_resource_of(snapshot, table, key))
         elif total >= first + count and not counts:
             return SearchPage(resources, None, page, count, has_more=True)
         total += 1
     return SearchPage(resources, total if counts else None, page, count, has_more=0 < count < total - first)
+
+
+def _resource_of(snapshot: Snapshot, table: TableInfo, key: bytes) -> Resource:
+    head = read_document(snapshot.connection, table, key)
+    assert head is not None
+    return resource_at(snapshot, table, *head)
 
 
 def _rows(snapshot: Snapshot, table: TableInfo, ids: str | None) -> Iterator[tuple[bytes, bytes]]:

@@ -17,6 +17,7 @@ from reactdb.change import Change
 from reactdb.dialects.couchdb.names import AFTER_DESIGNS, DESIGN, id_of
 from reactdb.dialects.couchdb.states import SnapshotHeads, State, Tables, states_of
 from reactdb.store.catalogue import TableInfo
+from reactdb.store.key_pages import find_key_at
 from reactdb.store.newest import read_newest_by_key
 from reactdb.store.snapshot import GREATEST, LEAST, Snapshot
 from reactdb.values import collation
@@ -65,12 +66,17 @@ def list_range(
     start, stop = _key_range(bounds)
     if start >= stop:
         return 0, []
-    count = None if wanted.limit is None else wanted.limit + wanted.skip
+    if wanted.skip:
+        first = find_key_at(snapshot, tables.main, wanted.skip, wanted.descending, start, stop)
+        # If the skip leaves none, all of the range come before.
+        if wanted.descending:
+            stop = start if first is None else first + b"\x00"
+        else:
+            start = stop if first is None else first
     pages = _pages(snapshot, tables, heads, start, stop, is_descending=wanted.descending)
-    states = list(islice(pages, count))
+    states = list(islice(pages, wanted.limit))
     before = (stop, GREATEST) if wanted.descending else (LEAST, start)
-    offset = snapshot.count_keys(tables.main, *before) + min(wanted.skip, len(states))
-    return offset, states[wanted.skip :]
+    return snapshot.count_keys(tables.main, *before), states
 
 
 def iterate_range(

@@ -487,13 +487,17 @@ class CollectionWork:
         shape = projection_of(fields, variables, text_key(collation)) if fields else None
         walk = self._walk(command)
         first = None
-        if limit and natural is None and walk is None and skip + limit <= MOST_WALKED:
-            first = self._first(selection, sort, skip + limit)
-        documents = self.matching(selection, command.get("hint")) if first is None else iter(first)
+        if limit and natural is None and walk is None:
+            first = self._first(selection, sort, skip, limit)
+        is_in_order = first is not None or (walk is None and sort is None and not natural)
+        if first is not None:
+            documents = iter(first)
+        else:
+            documents = self.matching(selection, command.get("hint"), skip=skip if is_in_order else 0)
         if walk is not None:
             documents = walk.documents(documents)
-        if first is not None:
-            pass
+        if is_in_order:
+            skip = 0
         elif sort is not None:
             documents = iter(sort.first(documents, skip + limit) if limit else sort.sorted(documents))
         elif natural and not command.get("hint"):
@@ -507,22 +511,29 @@ class CollectionWork:
             return (shape.apply(document, matched_filter=matched) for document in documents)
         return documents
 
-    def _first(self, selection: FilterSelection, order: Order | None, count: int) -> list[Document] | None:
-        """The first matching documents, in a sort order or any order, along an index or in natural order; None if neither finds
-        them without reading the others."""
-        if self.transaction is not None or selection.key is not None:
+    def _first(
+        self, selection: FilterSelection, order: Order | None, skip: int, limit: int
+    ) -> list[Document] | None:
+        """The first matching documents after some, in a sort order or any order, along an index or in natural order; None if
+        neither finds them without reading the others."""
+        if self.transaction is not None or selection.key is not None or limit > MOST_WALKED:
             return None
+        count = skip + limit
         with self.spaces.session.read() as now:
             table = now.table(self._name)
             if table is None:
                 return None
             way = walk_of(now.catalogue, table, selection, order)
             if way is not None:
-                return way.first(now, table, selection.filter.matches, count)
-            if order is not None or places_of(now.catalogue, table) is None:
+                found = way.after(now, table, skip, limit)
+                if found is None and count <= MOST_WALKED:
+                    found = way.first(now, table, selection.filter.matches, count)
+                    return None if found is None else found[skip:]
+                return found
+            if order is not None or count > MOST_WALKED or places_of(now.catalogue, table) is None:
                 return None
             rows = select(now, table, indexes_of(table), selection)
-            return [document for _, document in islice(rows, count)]
+            return [document for _, document in islice(rows, skip, count)]
 
     def _walk(self, command: Mapping[str, Any]) -> IndexWalk | None:
         """The walk along the index of a find's `hint`."""
@@ -534,45 +545,47 @@ class CollectionWork:
         return None if index is None else IndexWalk(index, command)
 
     def matching(
-        self, selection: FilterSelection, hint: Any = None, *, field: str | None = None
+        self, selection: FilterSelection, hint: Any = None, *, field: str | None = None, skip: int = 0
     ) -> Iterator[Document]:
         """The matching documents, in the order of `select`; with a hint, only the documents in that index.
 
         Args:
-            field: See `Scan.documents`.
+            field, skip: See `Scan.documents`.
         """
         index = self._resolve_hint(hint)
         if index is None or index.stored is None:
-            return self._matching(selection, field, hint)
+            return self._matching(selection, field, hint, skip)
         # Whether it has a document may be a matter of other fields.
-        return filter(index.holds, self._matching(selection, None, hint))
+        return cut(filter(index.holds, self._matching(selection, None, hint, 0)), skip, 0)
 
-    def along(self, selection: FilterSelection, hint: Any) -> Iterator[Document]:
+    def along(self, selection: FilterSelection, hint: Any, skip: int = 0) -> Iterator[Document]:
         """The same in the order of the hinted index, if there is a hint."""
-        documents = self.matching(selection, hint)
         walk = self._walk({"hint": hint})
-        return documents if walk is None else walk.documents(documents)
+        if walk is None:
+            return self.matching(selection, hint, skip=skip)
+        return cut(walk.documents(self.matching(selection, hint)), skip, 0)
 
-    def _matching(self, selection: FilterSelection, field: str | None, hint: Any) -> Iterator[Document]:
+    def _matching(
+        self, selection: FilterSelection, field: str | None, hint: Any, skip: int
+    ) -> Iterator[Document]:
         if self.transaction is not None:
             with self.transaction.statement(self.namespace) as target:
                 own = target.table(self.namespace)
                 if own is None:
                     return iter(())
                 if own.primary_key == VIEW_KEY and (viewed := self.of_view(selection, hint)) is not None:
-                    return viewed
+                    return cut(viewed, skip, 0)
                 rows = select(target.snapshot(), own, indexes_of(own), selection)
-                return iter([document for _, document in rows])
+                return cut([document for _, document in rows], skip, 0)
         table = self.spaces.table(self.namespace)
         if table is None:
             return iter(())
         if table.primary_key == VIEW_KEY and (viewed := self.of_view(selection, hint)) is not None:
-            return viewed
+            return cut(viewed, skip, 0)
         if selection.key is not None:
-            return self._by_key(table, selection.key)
-        return Scan(self.spaces.session, table).documents(
-            selection, indexes_of(table) if table.indexes else (), field=field
-        )
+            return cut(self._by_key(table, selection.key), skip, 0)
+        indexes = indexes_of(table) if table.indexes else ()
+        return Scan(self.spaces.session, table).documents(selection, indexes, field=field, skip=skip)
 
     def of_view(self, selection: FilterSelection, hint: Any) -> Iterator[Document] | None:
         """The matching documents of a view; None if the namespace is no view. This class reads no views: `views` does.

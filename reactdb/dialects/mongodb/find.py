@@ -201,17 +201,29 @@ class Scan:
         self._table = table
         self._seq: int | None = None
         self._undo: Undo | None = None
+        # Documents at the beginning that are not read.
+        self._skip = 0
 
     def documents(
-        self, selection: FilterSelection, indexes: Sequence[CollectionIndex], *, field: str | None = None
+        self,
+        selection: FilterSelection,
+        indexes: Sequence[CollectionIndex],
+        *,
+        field: str | None = None,
+        skip: int = 0,
     ) -> Iterator[Document]:
         """The matching documents, in the order of `select`.
 
         Args:
             field: Only this field of the first level is needed: other fields may be missing, and documents without it.
+            skip: All but the first so many. Where a plan finds matches only, skipped documents are not read.
         """
         table = self._table
         chosen = selection.plan(indexes, table)
+        if skip and not self._skips_unread(chosen):
+            yield from cut(self.documents(selection, indexes, field=field), skip, 0)
+            return
+        self._skip = skip
         if chosen.is_exact and field is not None:
             for bodies in self._pages(chosen):
                 yield from spend_per_element(fields_of(table, bodies, field))
@@ -223,6 +235,10 @@ class Scan:
                 document = document_of(table, body)
                 if matches is None or matches(document):
                     yield document
+
+    def _skips_unread(self, chosen: ReadPlan) -> bool:
+        """Whether each key of the collection is that of a match. A capped collection has an order of its own."""
+        return chosen.is_whole and chosen.is_exact and self._table.hook is None
 
     def _pages(self, chosen: ReadPlan) -> Iterator[Sequence[bytes]]:
         test = test_of(chosen, self._table)
@@ -237,10 +253,11 @@ class Scan:
                     then = self._then(now)
                     # Within the first page's read, because each read takes time.
                     keys = keys_of(then, self._table, chosen) if is_first else None
+                    skip = self._skip if is_first else 0
                     if keys is None:
-                        page_keys, bodies = then.page(self._table, start, stop, False, size)
+                        page_keys, bodies = then.page(self._table, start, stop, False, size, offset=skip)
                 if keys is not None:
-                    yield from self._along(keys, test)
+                    yield from self._along(keys[skip:], test)
                     return
                 yield bodies if test is None else [body for body in bodies if test(body)]
                 is_first = False
@@ -287,4 +304,6 @@ class Scan:
 
 def cut(documents: Iterable[Document], skip: int, limit: int) -> Iterator[Document]:
     """All but the first `skip`, and at most `limit` of them; a limit of 0 is none."""
+    if not skip and not limit:
+        return iter(documents)
     return islice(iter(documents), skip, skip + limit if limit else None)

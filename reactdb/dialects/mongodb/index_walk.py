@@ -23,7 +23,7 @@ from reactdb.dialects.mongodb.indexes import CollectionIndex, indexes_of
 from reactdb.dialects.mongodb.natural import places_of
 from reactdb.dialects.mongodb.query_plan import Demand, holds_matches, points_of, ranges_in
 from reactdb.dialects.mongodb.sort import Order
-from reactdb.documents.access_path import Access, Range
+from reactdb.documents.access_path import Access, Range, spend_on_places
 from reactdb.query import Limit
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.snapshot import Snapshot
@@ -45,19 +45,36 @@ class OrderedRead(NamedTuple):
         ranges: Its ranges, if each document has one entry.
         others: The ranges otherwise; None: then the index is not walked.
         is_backwards: From the end to the beginning.
+        is_whole: All documents match, and all have an entry in the index.
     """
 
     by: CollectionIndex
     ranges: Sequence[tuple[bytes, bytes]]
     others: Sequence[tuple[bytes, bytes]] | None = None
     is_backwards: bool = False
+    is_whole: bool = False
+
+    def after(self, snapshot: Snapshot, table: TableInfo, skip: int, limit: int) -> list[Document] | None:
+        """The matching documents from a place on, at most `limit`, without reading those before it; None if the index
+        does not know the place."""
+        if not self.is_whole or not self._has_one_entry_each(snapshot):
+            return None
+        start, stop = WHOLE[0]
+        entries = snapshot.entries(
+            self.by.info, start, stop, reverse=self.is_backwards, limit=limit, offset=skip
+        )
+        return [document_of(table, entry.body) for entry in spend_on_places(entries)]
+
+    def _has_one_entry_each(self, snapshot: Snapshot) -> bool:
+        """Whether no document has an array in an indexed field."""
+        return self.by.has_marks and not snapshot.entries(self.by.info, *MARKS, limit=1)
 
     def first(
         self, snapshot: Snapshot, table: TableInfo, matches: Callable[[Any], bool], count: int
     ) -> list[Document] | None:
         """The first matching documents, at most `count`; None if the index is not walked."""
         ranges: Sequence[tuple[bytes, bytes]] | None = self.ranges
-        if not self.by.has_marks or snapshot.entries(self.by.info, *MARKS, limit=1):
+        if not self._has_one_entry_each(snapshot):
             ranges = self.others
         if ranges is None:
             return None
@@ -127,7 +144,9 @@ def walk_of(
         _, ranges = ranges_in(index, conditions, has_collation, is_single=True)
         # If it reads the whole index and another plan does not, either may be quicker.
         if all(map(_is_one, fixed)) and (ranges is not None or chosen.is_whole):
-            return OrderedRead(index, WHOLE if ranges is None else ranges, is_backwards=ways.pop())
+            is_whole = ranges is None and chosen.is_whole and chosen.is_exact
+            ranges = WHOLE if ranges is None else ranges
+            return OrderedRead(index, ranges, is_backwards=ways.pop(), is_whole=is_whole)
     return None
 
 

@@ -1,6 +1,6 @@
 """Aggregation: the results of a pipeline on a collection.
 
-The leading `$match` of a pipeline uses indexes, like the filter of a find. All stages are in `stages`.
+The leading `$match` of a pipeline, and a `$skip` there, are those of a find. All stages are in `stages`.
 
 `$out` writes to a new collection, and then swaps it with the old one; `$merge` changes documents one by one. Either is one
 commit.
@@ -11,6 +11,7 @@ Rule of this file: it connects a pipeline with its source, and `$out` and `$merg
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from sys import maxsize
 from typing import Any, Final
 from uuid import uuid4
 
@@ -25,6 +26,7 @@ from reactdb.dialects.mongodb.find import FilterSelection
 from reactdb.dialects.mongodb.indexes import indexes_of
 from reactdb.dialects.mongodb.names import MongoNamespace, namespace_of
 from reactdb.dialects.mongodb.namespaces import Namespaces
+from reactdb.dialects.mongodb.numeric import whole
 from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.stages import MergeTarget, Pipeline, Setting
 from reactdb.dialects.mongodb.transactions import Transaction, check_in_transaction
@@ -101,7 +103,11 @@ def aggregate(
     count = None if counting is None else work.count_matches(selection, hint)
     if counting is not None and count is not None:
         return Pipeline(rest[counting.number :], setting).run(counting.documents(count))
-    return (Pipeline(rest, setting) if first == "$match" else compiled).run(work.along(selection, hint))
+    skip = 0
+    while rest and "$skip" in rest[0]:
+        skip, rest = min(skip + int(whole(rest[0]["$skip"]) or 0), maxsize), rest[1:]
+    documents = work.along(selection, hint, skip)
+    return (compiled if rest is pipeline else Pipeline(rest, setting)).run(documents)
 
 
 def _check_view(spaces: Namespaces, namespace: MongoNamespace, collation: Any) -> None:

@@ -359,13 +359,13 @@ class TermCall:
         except ReactDBError as error:
             raise with_path(error, self.paths[place]) from None
 
-    def elements(self, place: int) -> Iterator[Any]:
-        """The elements of an argument.
+    def elements(self, place: int, part: Sequence | None = None) -> Iterator[Any]:
+        """The elements of an argument; with `part`, a part of them.
 
         Raises:
             QueryError: It is not a sequence. The error blames the argument if that is a document of a table, otherwise the term.
         """
-        value = self.values[place]
+        value = self.values[place] if part is None else part
         if type(value) is Single:
             raise with_path(expected("SEQUENCE", value), self.paths[place])
         if not isinstance(value, (Sequence, list)):

@@ -246,14 +246,20 @@ def element_at(call: TermCall, source: Any, place: int) -> Any:
     """One element; if the source is of a table's documents, the selection of that document."""
     if not isinstance(source, Sequence):
         return OPERATIONS["nth"].function(call.datum(0), place)
-    elements = call.elements(0)
+    before = 0
+    if place > 0 and source.query is not None:
+        # The native query skips the elements before it, and reads none after it.
+        before = place
+        elements = call.elements(0, source.then(Skip(place)).then(Limit(1)))
+    else:
+        elements = call.elements(0)
     if place < -1:
         raise QueryError(f"Cannot use an index < -1 ({place}) on a stream.")
     if place == -1:
         last = deque(elements, maxlen=1)
         element: Any = last[0] if last else call
     else:
-        element = next(islice(elements, place, None), call)
+        element = next(islice(elements, place - before, None), call)
     if element is call:
         raise MissingValue(f"Index out of bounds: {place}")
     if source.table is None or source.kind == STREAM:
