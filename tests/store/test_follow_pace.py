@@ -178,8 +178,8 @@ def test_a_commit_a_second_takes_few_looks():
     world = run(World([Commit(n + 0.25, n + 0.2502) for n in range(2, 98)], end=100.0))
 
     assert len(world.found) == 96
-    # The report, once or twice until it can be read, once after that, and those without a report.
-    assert looks_between(world, 2.0, 98.0) <= 96 * 4 + 98 / follow.REPORTED_S
+    # At the report, and when it can be read; and one without a report.
+    assert looks_between(world, 2.0, 98.0) <= 96 * 3 + 3
 
 
 def test_a_commit_without_a_report_is_found_by_the_next_look():
