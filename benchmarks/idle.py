@@ -75,7 +75,9 @@ def listener(path: str, feeds: int) -> Iterator[Callable[[], Any]]:
         process.wait(10)
 
 
-def measure_idle(path: str, feeds: int, seconds: float, beside: Callable[[], None] | None) -> tuple[float, float]:
+def measure_idle(
+    path: str, feeds: int, seconds: float, beside: Callable[[], None] | None
+) -> tuple[float, float]:
     """(CPU ms a second, wake-ups a second). `beside`: called once a second by this process."""
     with listener(path, feeds) as ask:
         start = time.monotonic()
@@ -142,7 +144,9 @@ def main() -> None:
                 table.delete()
                 waits = measure_latency(path, table, options.commits)
                 p50, p99 = (waits[int((len(waits) - 1) * part)] for part in (0.5, 0.99))
-                print(f"a {durability} commit after a silence: p50 {p50:.2f} ms, p99 {p99:.2f} ms", flush=True)
+                print(
+                    f"a {durability} commit after a silence: p50 {p50:.2f} ms, p99 {p99:.2f} ms", flush=True
+                )
 
 
 if __name__ == "__main__":
