@@ -3,8 +3,8 @@
     python -m benchmarks.idle                # about two minutes
     python -m benchmarks.idle --seconds 3 --commits 10
 
-CPU is user and system time of the whole process, in milliseconds a second; a wake-up is a voluntary context switch of one of its
-threads. The mark is 1 ms a second, with any number of feeds and beside other processes, also beside one that writes once a second.
+CPU is user and system time of the whole process, in milliseconds a second; a wake-up is a voluntary context switch of one of
+its threads. The mark is 1 ms a second, with any number of feeds, alone and beside other processes.
 The latency is from before a commit of another process, after a silence of 1 to 2 seconds, until the subscriber is called; both
 processes read the monotonic clock, which is the same for the whole machine.
 

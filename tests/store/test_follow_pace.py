@@ -174,12 +174,30 @@ def test_a_reported_commit_is_found_as_soon_as_it_can_be_read():
     assert world.found[2] - 7.25 <= follow.BUSY_S
 
 
-def test_a_commit_a_second_takes_few_looks():
-    world = run(World([Commit(n + 0.25, n + 0.2502) for n in range(2, 98)], end=100.0))
+@pytest.mark.parametrize(("takes_s", "looks"), [(0.0, 1), (0.0002, 2)])
+def test_a_commit_a_second_takes_few_looks(takes_s, looks):
+    """At the report, and when it can be read."""
+    world = run(World([Commit(n + 0.25, n + 0.25 + takes_s) for n in range(2, 98)], end=100.0))
 
     assert len(world.found) == 96
-    # At the report, and when it can be read; and one without a report.
-    assert looks_between(world, 2.0, 98.0) <= 96 * 3 + 3
+    # One a second without a report.
+    assert looks_between(world, 2.0, 98.0) <= 96 * (looks + 1) + 3
+
+
+def test_a_commit_just_before_the_system_was_asked_for_reports_is_found():
+    world = World([Commit(0.0, 0.0, is_reported=False)])
+    world.commits[0].readable = float("inf")
+    watch = world.watch
+
+    def watch_late(name: int, path: str) -> bool:
+        world.commits[0].readable = world.now
+        world.now += 0.001
+        return watch(name, path)
+
+    world.watch = watch_late  # type: ignore[method-assign]
+    run(world)
+
+    assert world.found[0] - world.commits[0].readable <= 0.001 + follow.QUICK_S
 
 
 def test_a_commit_without_a_report_is_found_by_the_next_look():
