@@ -10,10 +10,10 @@ does, the thread looks when there is a report, and otherwise once in 0.7 s. Else
 grow, to 0.4 s.
 
 A report comes before the commit can be read. But a writer holds SQLite's write lock from before its first write until
-the commit can be read, and the system says who has the lock. So after a report, looks with short pauses continue until
-there is no writer, and nothing more to find: a look finds the first commit after a while, or finds nothing and no report
-has come before it. The reports of this process's own commits cannot be told from others. During the short pauses the
-thread does not wait for reports, so that a thousand commits a second are fifty looks.
+the commit can be read, and the system says who has the lock. So after a report, looks with short pauses continue while
+there is a writer. The reports of this process's own commits cannot be told from others. After such a report, and while
+commits come fast, the thread does not wait for reports until the next look, so that a thousand own commits a second are fifty
+looks.
 
 A report is a hint only: it may be lost, and the look that comes anyway finds the commit. Nothing else of a fork's child
 or of an error needs repair.
@@ -76,6 +76,7 @@ class Watched:
         "_found",
         "_heard",
         "_is_behind",
+        "_is_long",
         "_looked",
         "due",
         "engine",
@@ -91,6 +92,8 @@ class Watched:
         self.is_hinted = False
         # The time of the last news, or of a report after silence. A new subscriber may wait for the first commit.
         self._heard = monotonic()
+        # The first pauses have grown: before that, the system is not asked for reports.
+        self._is_long = False
         # The time of the last news.
         self._found = float("-inf")
         self._looked = float("-inf")
@@ -109,16 +112,16 @@ class Watched:
 
     def look(self, engine: Engine, name: int, events: FileEvents) -> None:
         """Look at the file, and plan the next look. `name`: of the file in `events`."""
-        is_hinted, is_reported = self.is_hinted, events.is_watched(name)
+        now, is_hinted = monotonic(), self.is_hinted
         if is_hinted:
             # Before the look: a hint that comes during the look is for the next one.
             self.is_hinted = False
             if not self.is_busy:
-                self._heard = monotonic()
-        is_written: bool | None = None
-        if engine.guard is not None and (is_hinted or self.is_busy or not is_reported):
-            # Before the poll, which finds whatever a writer has finished by now.
-            is_written = engine.guard.has_foreign_writer()
+                self._heard = now
+        self._is_long |= now - self._heard >= BUSY_S / SHARE
+        # Whatever is written from here on is reported; whatever a writer has finished by now, the poll finds.
+        is_reported = events.is_watched(name) or (self._is_long and events.watch(name, engine.path))
+        is_written = None if engine.guard is None else engine.guard.has_foreign_writer()
         has_news = self.poll(engine)
         now = monotonic()
         is_rare = False
@@ -127,14 +130,15 @@ class Watched:
         pause_s = max(QUICK_S, SHARE * (now - self._heard))
         if self._failing_since is not None:
             pause_s = min(pause_s, BUSY_S)
-        elif is_reported:
-            is_complete = is_rare if has_news else not is_hinted
-            pause_s = REPORTED_S if is_complete and not is_written else min(pause_s, BUSY_S)
-        elif pause_s >= BUSY_S and is_written is not None and events.watch(name, engine.path):
-            # There may have been a commit before the system was asked.
-            pause_s = QUICK_S
-        else:
+        elif not is_reported or is_written is None:
             pause_s = min(pause_s, SLOW_S)
+        elif is_written or (has_news and not is_rare):
+            pause_s = min(pause_s, BUSY_S)
+        elif is_hinted and not has_news:
+            # A commit of this process: there may be many.
+            pause_s = BUSY_S
+        else:
+            pause_s = REPORTED_S
         self.is_busy = pause_s <= BUSY_S
         self.due = now + pause_s
 

@@ -49,7 +49,7 @@ class World:
         self.found: dict[int, float] = {}
         self.examined: list[float] = []
         self.names: set[int] = set()
-        self.reported = 0
+        self.asked = 0.0
         self.follower = follow.Follower()
         self.follower._events = self  # type: ignore[assignment]
         self.watched = follow.Watched(self)  # type: ignore[arg-type]
@@ -95,6 +95,7 @@ class World:
     def watch(self, name: int, path: str) -> bool:
         if self.has_reports:
             self.names.add(name)
+            self.asked = self.now
         return self.has_reports
 
     def is_watched(self, name: int) -> bool:
@@ -109,14 +110,20 @@ class World:
             until = min([until, *(max(commit.written, self.now) for commit in self._reports(until))])
         self.now = until
         reports = self._reports(self.now)
-        for commit in reports:
-            commit.is_reported = False
         if self.now >= self.end:
             self.follower._watched.clear()
-        return {1: False} if reports and self.names else {}
+        if not reports or not self.names:
+            return {}
+        # The first report ends the watch.
+        self.names.clear()
+        for commit in reports:
+            commit.is_reported = False
+        return {1: False}
 
     def _reports(self, until: float) -> list[Commit]:
-        return [commit for commit in self.commits if commit.is_reported and commit.written <= until]
+        return [
+            commit for commit in self.commits if commit.is_reported and self.asked <= commit.written <= until
+        ]
 
     def wake(self) -> None:
         pass
