@@ -970,7 +970,7 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
     def activity(self, *, wait_s: float = 0.5) -> dict[str, Any]:
         """What every process that has feeds on the file does with it, as plain JSON. Nothing is written to the file.
 
-        Other processes of this user are asked, and answer within a quarter of a second, if they are not busy. A process
+        Other processes of this user are asked, and answer within half a second, if they are not busy. A process
         without feeds does not answer.
 
         Args:

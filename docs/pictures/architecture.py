@@ -43,7 +43,7 @@ def draw() -> str:
             parts += [arrow((638, 142), (666, 142), (666, y + 29), (692, y + 29))]
     # What reads the log by itself.
     others = [
-        (252, "another process", "follows the log, 1 to 20 ms later"),
+        (252, "another process", "follows the log, 1 ms later"),
         (488, "a durable consumer", "continues after a crash"),
         (724, "the past", "db.at(4): the file as it was"),
     ]

@@ -105,8 +105,13 @@ def find_folder(engine: Engine) -> tuple[str, str] | None:
     identity = read_identity(engine.path)
     if identity is None:
         return None
-    user = os.path.join(temporary_folder(), f"reactdb-{os.getuid()}")
+    user = user_folder()
     return user, os.path.join(user, f"{identity[0]:x}-{identity[1]:x}")
+
+
+def user_folder() -> str:
+    """The user's folder; it may not be there."""
+    return os.path.join(temporary_folder(), f"reactdb-{os.getuid()}")
 
 
 def temporary_folder() -> str:
@@ -228,8 +233,11 @@ def answer_questions(engine: Engine) -> None:
         return
     folder = ""
     try:
+        # First, because mostly it is not there.
+        if not is_safe(user_folder()):
+            return
         places = find_folder(engine)
-        if places is None or not is_safe(places[0]):
+        if places is None:
             return
         folder = places[1]
         names = os.listdir(folder)

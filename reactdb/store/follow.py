@@ -6,13 +6,14 @@ ends with the last.
 
 The longer nothing comes, the rarer the looks: the pause is a twentieth of the time since the last news, and 1 ms at
 least. When it has grown to 20 ms, the thread asks the system to report writes (`file.file_events`). Where the system
-does, the thread looks when there is a report, and otherwise at most once in 0.7 s. Elsewhere the pause continues to
+does, the thread looks when there is a report, and otherwise once in 0.7 s. Elsewhere the pause continues to
 grow, to 0.4 s.
 
 A report comes before the commit can be read. But a writer holds SQLite's write lock from before its first write until
-the commit can be read, and the system says who has the lock. So after a report, short pauses continue until a look
-finds nothing new and no writer. The reports of this process's own commits cannot be told from others. During such short
-pauses the thread does not wait for reports, so that a thousand commits a second are fifty looks.
+the commit can be read, and the system says who has the lock. So after a report, looks with short pauses continue while
+there is a writer. The reports of this process's own commits cannot be told from others. After such a report, and while
+commits come fast, the thread does not wait for reports until the next look, so that a thousand own commits a second are fifty
+looks.
 
 A report is a hint only: it may be lost, and the look that comes anyway finds the commit. Nothing else of a fork's child
 or of an error needs repair.
@@ -31,7 +32,6 @@ from __future__ import annotations
 import threading
 import weakref
 from functools import partial
-from math import ceil
 
 from reactdb.clock import monotonic
 from reactdb.errors import DatabaseBusy, ReactDBError
@@ -48,12 +48,11 @@ SHARE = 0.05
 BUSY_S = 0.020
 # The longest pause without reports of the system, in seconds.
 SLOW_S = 0.4
-# Seconds between two looks that no report has caused. They are made at multiples of this time, so that one wake-up serves
-# all files.
+# Seconds until the next look where the system reports writes, and does not report one.
 REPORTED_S = 0.7
 # Seconds for which looks may fail before the feeds end; longer if another process holds a lock, because a lock is no
 # error of the file.
-FAILING_S = 0.25
+FAILING_S = 0.5
 LOCKED_S = 10.0
 # The least seconds between two checks of the path: 9 µs each.
 LOOK_S = 0.25
@@ -74,8 +73,10 @@ class Watched:
     __slots__ = (
         "_answered",
         "_failing_since",
+        "_found",
         "_heard",
         "_is_behind",
+        "_is_long",
         "_looked",
         "due",
         "engine",
@@ -91,6 +92,10 @@ class Watched:
         self.is_hinted = False
         # The time of the last news, or of a report after silence. A new subscriber may wait for the first commit.
         self._heard = monotonic()
+        # The first pauses have grown: before that, the system is not asked for reports.
+        self._is_long = False
+        # The time of the last news.
+        self._found = float("-inf")
         self._looked = float("-inf")
         self._answered = float("-inf")
         # There may be news that `Engine.has_news` does not show: commits between the subscription and the first poll,
@@ -107,34 +112,33 @@ class Watched:
 
     def look(self, engine: Engine, name: int, events: FileEvents) -> None:
         """Look at the file, and plan the next look. `name`: of the file in `events`."""
-        is_hinted, is_reported = self.is_hinted, events.is_watched(name)
+        now, is_hinted = monotonic(), self.is_hinted
         if is_hinted:
             # Before the look: a hint that comes during the look is for the next one.
             self.is_hinted = False
             if not self.is_busy:
-                self._heard = monotonic()
-        is_written: bool | None = None
-        if engine.guard is not None and (is_hinted or self.is_busy or not is_reported):
-            # Before the poll, which finds whatever a writer has finished by now.
-            is_written = engine.guard.has_foreign_writer()
+                self._heard = now
+        self._is_long |= now - self._heard >= BUSY_S / SHARE
+        # Whatever is written from here on is reported; whatever a writer has finished by now, the poll finds.
+        is_reported = events.is_watched(name) or (self._is_long and events.watch(name, engine.path))
+        is_written = None if engine.guard is None else engine.guard.has_foreign_writer()
         has_news = self.poll(engine)
         now = monotonic()
+        is_rare = False
         if has_news:
-            self._heard = now
+            is_rare, self._heard, self._found = now - self._found >= BUSY_S, now, now
         pause_s = max(QUICK_S, SHARE * (now - self._heard))
         if self._failing_since is not None:
             pause_s = min(pause_s, BUSY_S)
-        elif is_reported:
-            if not (is_hinted or has_news or is_written):
-                self.is_busy = False
-                self.due = ceil((now + BUSY_S) / REPORTED_S) * REPORTED_S
-                return
-            pause_s = min(pause_s, BUSY_S)
-        elif pause_s >= BUSY_S and is_written is not None and events.watch(name, engine.path):
-            # There may have been a commit before the system was asked.
-            pause_s = QUICK_S
-        else:
+        elif not is_reported or is_written is None:
             pause_s = min(pause_s, SLOW_S)
+        elif is_written or (has_news and not is_rare):
+            pause_s = min(pause_s, BUSY_S)
+        elif is_hinted and not has_news:
+            # A commit of this process: there may be many.
+            pause_s = BUSY_S
+        else:
+            pause_s = REPORTED_S
         self.is_busy = pause_s <= BUSY_S
         self.due = now + pause_s
 
@@ -262,9 +266,12 @@ class Follower:
                     files[name].hint(is_touched=is_touched)
 
     def _look_at(self, files: dict[int, Watched]) -> None:
-        now = monotonic()
+        now = ahead = monotonic()
+        if any(watched.due <= now and not watched.is_busy for watched in files.values()):
+            # One wake-up serves all files whose rare looks are due soon.
+            ahead += REPORTED_S / 2
         for name, watched in files.items():
-            if not watched.is_hinted and watched.due > now:
+            if not watched.is_hinted and watched.due > (now if watched.is_busy else ahead):
                 continue
             engine = watched.engine()
             if engine is not None:

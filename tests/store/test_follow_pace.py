@@ -49,7 +49,7 @@ class World:
         self.found: dict[int, float] = {}
         self.examined: list[float] = []
         self.names: set[int] = set()
-        self.reported = 0
+        self.asked = 0.0
         self.follower = follow.Follower()
         self.follower._events = self  # type: ignore[assignment]
         self.watched = follow.Watched(self)  # type: ignore[arg-type]
@@ -95,6 +95,7 @@ class World:
     def watch(self, name: int, path: str) -> bool:
         if self.has_reports:
             self.names.add(name)
+            self.asked = self.now
         return self.has_reports
 
     def is_watched(self, name: int) -> bool:
@@ -109,14 +110,20 @@ class World:
             until = min([until, *(max(commit.written, self.now) for commit in self._reports(until))])
         self.now = until
         reports = self._reports(self.now)
-        for commit in reports:
-            commit.is_reported = False
         if self.now >= self.end:
             self.follower._watched.clear()
-        return {1: False} if reports and self.names else {}
+        if not reports or not self.names:
+            return {}
+        # The first report ends the watch.
+        self.names.clear()
+        for commit in reports:
+            commit.is_reported = False
+        return {1: False}
 
     def _reports(self, until: float) -> list[Commit]:
-        return [commit for commit in self.commits if commit.is_reported and commit.written <= until]
+        return [
+            commit for commit in self.commits if commit.is_reported and self.asked <= commit.written <= until
+        ]
 
     def wake(self) -> None:
         pass
@@ -174,12 +181,30 @@ def test_a_reported_commit_is_found_as_soon_as_it_can_be_read():
     assert world.found[2] - 7.25 <= follow.BUSY_S
 
 
-def test_a_commit_a_second_takes_few_looks():
-    world = run(World([Commit(n + 0.25, n + 0.2502) for n in range(2, 98)], end=100.0))
+@pytest.mark.parametrize(("takes_s", "looks"), [(0.0, 1), (0.0002, 2)])
+def test_a_commit_a_second_takes_few_looks(takes_s, looks):
+    """At the report, and when it can be read."""
+    world = run(World([Commit(n + 0.25, n + 0.25 + takes_s) for n in range(2, 98)], end=100.0))
 
     assert len(world.found) == 96
-    # The report, once or twice until it can be read, once after that, and those without a report.
-    assert looks_between(world, 2.0, 98.0) <= 96 * 4 + 98 / follow.REPORTED_S
+    # One a second without a report.
+    assert looks_between(world, 2.0, 98.0) <= 96 * (looks + 1) + 3
+
+
+def test_a_commit_just_before_the_system_was_asked_for_reports_is_found():
+    world = World([Commit(0.0, 0.0, is_reported=False)])
+    world.commits[0].readable = float("inf")
+    watch = world.watch
+
+    def watch_late(name: int, path: str) -> bool:
+        world.commits[0].readable = world.now
+        world.now += 0.001
+        return watch(name, path)
+
+    world.watch = watch_late  # type: ignore[method-assign]
+    run(world)
+
+    assert world.found[0] - world.commits[0].readable <= 0.001 + follow.QUICK_S
 
 
 def test_a_commit_without_a_report_is_found_by_the_next_look():

@@ -7,6 +7,8 @@ and the wait is a plain wait.
 A report is a hint. It comes before the written commit can be read; it comes for the commits of this process, too; and
 it can be missing. So whoever waits looks by itself, after a report and after a while without one.
 
+A watch ends with its first report, because each report takes a writer's time, and mostly one is enough.
+
 The write-ahead log is watched for writes, and not the folder: a folder reports the writes of all files in it, and each
 report wakes a thread. Nobody reports the writes to the -shm file, because they go through shared memory.
 
@@ -34,6 +36,7 @@ IN_ATTRIB: Final = 0x4
 IN_MOVE_SELF: Final = 0x800
 IN_Q_OVERFLOW: Final = 0x4000
 IN_IGNORED: Final = 0x8000
+IN_ONESHOT: Final = 0x8000_0000
 # Of a file that was removed while it is open, the system reports changed attributes: the number of its names.
 TOUCHED: Final = IN_ATTRIB | IN_MOVE_SELF
 # `struct inotify_event`: watch, what happened, cookie, length of the name. Only a watch of a folder reports names.
@@ -107,16 +110,16 @@ class FileEvents:
         self._names: set[int] = set()
 
     def watch(self, name: int, path: str) -> bool:
-        """Let the system report the writes to the database at this path. Returns: whether it does from now on."""
+        """Let the system report the next write to the database at this path, and then no more: writers pay for each report.
+        Returns: whether it does from now on."""
         try:
             if self._inotify is None:
                 self._open()
-            for file, mask in ((f"{path}-wal", IN_MODIFY | TOUCHED), (path, TOUCHED)):
-                self._watches.setdefault(self._inotify.add(file, mask), set()).add(name)
+            watch = self._inotify.add(f"{path}-wal", IN_MODIFY | TOUCHED | IN_ONESHOT)
+            self._watches.setdefault(watch, set()).add(name)
         except OSError as error:
             # No such system, or no more watches for this user, or no log yet.
             logger.debug("no file events of %s: %s", path, error)
-            self._end(name)
             return False
         self._names.add(name)
         return True
@@ -135,15 +138,11 @@ class FileEvents:
             self._inotify, self._bell = inotify, bell
 
     def is_watched(self, name: int) -> bool:
-        """Whether the system reports the writes to this database."""
+        """Whether the system reports the next write to this database."""
         return name in self._names
 
     def unwatch(self, name: int) -> None:
         """End the reports of a database, if there are any."""
-        if name in self._names:
-            self._end(name)
-
-    def _end(self, name: int) -> None:
         self._names.discard(name)
         for watch, names in list(self._watches.items()):
             names.discard(name)
@@ -176,11 +175,10 @@ class FileEvents:
                 # Some reports were dropped.
                 return dict.fromkeys(self._names, True)
             for name in self._watches.get(watch, ()):
-                reports[name] = reports.get(name, False) or mask & ~IN_MODIFY != 0
+                reports[name] = reports.get(name, False) or bool(mask & TOUCHED)
             if mask & IN_IGNORED:
-                # The file is gone, or its file system. The watch has ended.
-                for name in self._watches.pop(watch, ()):
-                    self._end(name)
+                # After the first report; or the file is gone, or its file system.
+                self._names.difference_update(self._watches.pop(watch, ()))
         return reports
 
     def wake(self) -> None:
