@@ -28,8 +28,8 @@ LIMITS = {
     "changes().subscribe(f) and dispose": (263, 5415),
     "filter(...).changes().subscribe(f)": (417, 8677),
     "dispose of filter(...).changes()": (45, 834),
-    "MongoDB in the process: insert_one(doc)": (68, 2199),
-    "MongoDB in the process: update_one(filter, update)": (221, 5534),
+    "MongoDB in the process: insert_one(doc)": (63, 2162),
+    "MongoDB in the process: update_one(filter, update)": (212, 5491),
 }
 # A figure may be so much below its limit. Below that, the limit is lowered to it.
 SLACK = 0.03
