@@ -9,7 +9,7 @@ Rule of this file: it returns times, and knows no command.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from threading import Lock
 from typing import Any, Final
@@ -21,6 +21,7 @@ from reactdb.dialects.mongodb.errors import MongoError
 from reactdb.dialects.mongodb.points import cluster_time
 from reactdb.dialects.mongodb.times import now
 from reactdb.dialects.mongodb.tokens import INCREMENTS
+from reactdb.dialects.mongodb.values import is_document
 from reactdb.session import Session
 
 __all__ = ["ClusterClock", "mentions_cluster_time", "refuse_cluster_time"]
@@ -33,9 +34,9 @@ def mentions_cluster_time(spec: Any) -> bool:
     """Whether an expression, a query or a pipeline has `$$CLUSTER_TIME` somewhere."""
     if isinstance(spec, str):
         return spec.startswith(_NAME)
-    if isinstance(spec, Mapping):
+    if is_document(spec):
         return any(map(mentions_cluster_time, spec.values()))
-    return isinstance(spec, list | tuple) and any(map(mentions_cluster_time, spec))
+    return isinstance(spec, (list, tuple)) and any(map(mentions_cluster_time, spec))
 
 
 def refuse_cluster_time(query: Any) -> Any:
@@ -80,7 +81,7 @@ class ClusterClock:
 
     def ticks_of(self, update: Any) -> Callable[[], Timestamp] | None:
         """The source of timestamps for an update's `$currentDate`; None without one."""
-        if not isinstance(update, Mapping) or "$currentDate" not in update:
+        if not is_document(update) or "$currentDate" not in update:
             return None
         self.next()
         return self.tick

@@ -37,7 +37,7 @@ from reactdb.dialects.mongodb.paths import ends, split
 from reactdb.dialects.mongodb.retries import RetryableWrite
 from reactdb.dialects.mongodb.sort import Order
 from reactdb.dialects.mongodb.transactions import BufferedWrites, Transaction
-from reactdb.dialects.mongodb.values import MAX_BSON_BYTES, encode
+from reactdb.dialects.mongodb.values import MAX_BSON_BYTES, encode, is_document
 from reactdb.dialects.mongodb.variables import values_of
 from reactdb.dialects.mongodb.write_statements import Delete, DocumentWriter, Modify, UpdateStatement, with_id
 from reactdb.errors import ReadOnlyDatabase, TableNotFound
@@ -320,7 +320,7 @@ class CollectionWork:
         Raises:
             MongoError: It is no statement at all.
         """
-        if not isinstance(given, Mapping):
+        if not is_document(given):
             raise MongoError(
                 14, f"BSON field '{command}.{command}s' is the wrong type, expected type 'object'"
             )
@@ -341,7 +341,7 @@ class CollectionWork:
         self, given: Mapping[str, Any], variables: Mapping[str, Any] | None, hint: HintedIndex | None
     ) -> UpdateStatement:
         constants = given.get("c") or {}
-        if not isinstance(constants, Mapping):
+        if not is_document(constants):
             raise MongoError(14, "constants of an update have to be a document")
         if constants and not isinstance(given["u"], list):
             raise MongoError(51198, "Constant values may only be specified for pipeline updates")
@@ -360,7 +360,7 @@ class CollectionWork:
 
     def _fill_timestamps(self, update: Any) -> Any:
         """An update. In a replacement the current time takes the place of empty timestamps."""
-        is_replacement = isinstance(update, Mapping) and not next(iter(update), "").startswith("$")
+        is_replacement = is_document(update) and not next(iter(update), "").startswith("$")
         return (
             self.spaces.clock.fill_timestamps(update) if is_replacement and not self._keeps_empty else update
         )
@@ -747,17 +747,13 @@ class CollectionWork:
         return list_of_table(record.indexes, record.options.get("clusteredIndex"))
 
 
-def _expressions_of_update(given: Any) -> tuple[Any, ...]:
+def _expressions_of_update(given: Any) -> list[Any]:
     """The parts of a statement that may be expressions. Operands of update operators are not, and may be long."""
-    if not isinstance(given, Mapping):
-        return ()
+    if not is_document(given):
+        return []
+    parts = [given[name] for name in ("q", "query", "fields") if name in given]
     change = given.get("u", given.get("update"))
-    return (
-        given.get("q"),
-        given.get("query"),
-        given.get("fields"),
-        change if isinstance(change, list) else None,
-    )
+    return [*parts, change] if isinstance(change, list) else parts
 
 
 def remember_reply(

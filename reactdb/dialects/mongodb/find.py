@@ -24,6 +24,7 @@ from reactdb.dialects.mongodb.filters import Filter
 from reactdb.dialects.mongodb.indexes import CollectionIndex
 from reactdb.dialects.mongodb.natural import in_natural_order, places_of, rows_in_natural_order
 from reactdb.dialects.mongodb.query_plan import ReadPlan, exact_key, plan
+from reactdb.dialects.mongodb.values import is_document
 from reactdb.errors import HistoryLost
 from reactdb.session import Session
 from reactdb.store.catalogue import TableInfo
@@ -79,7 +80,7 @@ class FilterSelection:
         self.spec = spec
         self.variables = variables
         self.collation = collation
-        if not isinstance(spec, Mapping):
+        if not is_document(spec):
             raise MongoError(14, "a filter has to be a document")
         self.key = exact_key(spec, has_collation=collation is not None)
         self._filter: Filter | None = None

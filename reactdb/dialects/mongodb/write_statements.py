@@ -41,6 +41,7 @@ from reactdb.dialects.mongodb.rules import write_options
 from reactdb.dialects.mongodb.sort import Order
 from reactdb.dialects.mongodb.targets import Target
 from reactdb.dialects.mongodb.updates import Applied, Update
+from reactdb.dialects.mongodb.values import is_document
 from reactdb.store.catalogue import TableInfo
 
 __all__ = ["Delete", "DocumentWriter", "Modify", "UpdateOutcome", "UpdateStatement", "with_id"]
@@ -90,8 +91,8 @@ class UpdateStatement:
         self.selection = FilterSelection(q, variables=variables, collation=collation)
         self.change = Update(u, array_filters, collation, variables=variables, tick=tick)
         # Only a `$` in a path needs the array element that the filter matched.
-        self._is_positional = isinstance(u, Mapping) and any(
-            "$" in path for fields in u.values() if isinstance(fields, Mapping) for path in fields
+        self._is_positional = is_document(u) and any(
+            "$" in path for fields in u.values() if is_document(fields) for path in fields
         )
         self.is_multi = bool(multi)
         self.is_upsert = bool(upsert)

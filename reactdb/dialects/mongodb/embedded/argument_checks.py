@@ -15,6 +15,7 @@ from reactdb.dialects.mongodb.command_fields import boolean_of, check_ms, flag_o
 from reactdb.dialects.mongodb.embedded import driver
 from reactdb.dialects.mongodb.embedded.codecs import PLAIN, Codec
 from reactdb.dialects.mongodb.embedded.errors import call
+from reactdb.dialects.mongodb.values import is_document
 
 __all__ = [
     "check_bypass",
@@ -55,11 +56,12 @@ def check_update(update: Any) -> None:
     Raises:
         TypeError, ValueError: It is no update: neither operators nor a pipeline.
     """
-    if not isinstance(update, (Mapping, list)):
+    is_operators = is_document(update)
+    if not is_operators and not isinstance(update, list):
         raise TypeError(f"update must be a mapping type or a list, not {type(update)}")
     if not update:
         raise ValueError("update cannot be empty")
-    if isinstance(update, Mapping) and not str(next(iter(update))).startswith("$"):
+    if is_operators and not str(next(iter(update))).startswith("$"):
         raise ValueError("update only works with $ operators")
 
 

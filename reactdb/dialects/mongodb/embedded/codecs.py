@@ -10,14 +10,13 @@ effect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import bson
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
 
 from reactdb.dialects.mongodb.embedded.documents import driver_document, to_bson_document
-from reactdb.dialects.mongodb.values import CODEC
+from reactdb.dialects.mongodb.values import CODEC, is_document
 
 __all__ = ["PLAIN", "Codec"]
 
@@ -57,7 +56,7 @@ class Codec:
         Raises:
             TypeError: It is no mapping.
         """
-        if not isinstance(filter, Mapping):
+        if not is_document(filter):
             raise TypeError(
                 "filter must be an instance of dict, bson.son.SON, or any other type that inherits from "
                 f"collections.Mapping, not {type(filter)}"
