@@ -1,4 +1,5 @@
-"""Fixtures. `db` runs a test twice, on memory and on a file: a promise that holds on one must hold on the other."""
+"""Fixtures. `db` runs a test twice, on memory and on a file: a promise that holds on one must hold on the other. The ordinary run
+has the files, `pytest -m slow` the memory."""
 
 from __future__ import annotations
 
@@ -53,7 +54,11 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "a.db"
 
 
-@pytest.fixture(params=["memory", "file"])
+# A file has all that a database in memory has, and more: other processes, checkpoints, and a path that may be moved.
+MEMORY_AND_FILE = [pytest.param("memory", marks=pytest.mark.slow), "file"]
+
+
+@pytest.fixture(params=MEMORY_AND_FILE)
 def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     """An empty database, closed afterwards."""
     path = ":memory:" if request.param == "memory" else tmp_path / "test.db"
