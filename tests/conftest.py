@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,17 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 # A shell that starts these tests in the background lets them, and what they start, ignore Ctrl-C; some are about it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Where the system has a folder in memory, the files of the tests lie there: to make, flush and remove a file takes half of the
+# CPU time of a small test, and most of its waiting. In a container the folder may be too small; then they lie on the disk.
+IN_MEMORY, ROOM_BYTES = "/dev/shm", 4 * 1024**3
+if (
+    "TMPDIR" not in os.environ
+    and os.access(IN_MEMORY, os.W_OK)
+    and shutil.disk_usage(IN_MEMORY).free >= ROOM_BYTES
+):
+    # For the processes that tests start, and for this one, which may have asked for the folder before.
+    os.environ["TMPDIR"], tempfile.tempdir = IN_MEMORY, IN_MEMORY
 
 ACCEPTANCE = Path(__file__).resolve().parent.parent.parent / "shared" / "acceptance"
 
