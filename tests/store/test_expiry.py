@@ -345,6 +345,8 @@ def test_what_has_ended_while_no_process_had_the_file_is_deleted_after_it_is_ope
 
 
 def test_a_file_without_expiry_has_no_thread(path: Path) -> None:
+    # That of an earlier test.
+    wait_until(lambda: not expiry_threads())
     with reactdb.connect(path) as db:
         db.table_create("plain").insert({"id": 1, "at": START})
 
