@@ -1,10 +1,13 @@
-"""Fixtures. `db` runs a test twice, on memory and on a file: a promise that holds on one must hold on the other."""
+"""Fixtures. `db` runs a test twice, on memory and on a file: a promise that holds on one must hold on the other. The ordinary run
+has the files, `pytest -m slow` the memory."""
 
 from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,17 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 # A shell that starts these tests in the background lets them, and what they start, ignore Ctrl-C; some are about it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Where the system has a folder in memory, the files of the tests lie there: to make, flush and remove a file takes half of the
+# CPU time of a small test, and most of its waiting. In a container the folder may be too small; then they lie on the disk.
+IN_MEMORY, ROOM_BYTES = "/dev/shm", 4 * 1024**3
+if (
+    "TMPDIR" not in os.environ
+    and os.access(IN_MEMORY, os.W_OK)
+    and shutil.disk_usage(IN_MEMORY).free >= ROOM_BYTES
+):
+    # For the processes that tests start, and for this one, which may have asked for the folder before.
+    os.environ["TMPDIR"], tempfile.tempdir = IN_MEMORY, IN_MEMORY
 
 ACCEPTANCE = Path(__file__).resolve().parent.parent.parent / "shared" / "acceptance"
 
@@ -53,7 +67,11 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "a.db"
 
 
-@pytest.fixture(params=["memory", "file"])
+# A file has all that a database in memory has, and more: other processes, checkpoints, and a path that may be moved.
+MEMORY_AND_FILE = [pytest.param("memory", marks=pytest.mark.slow), "file"]
+
+
+@pytest.fixture(params=MEMORY_AND_FILE)
 def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     """An empty database, closed afterwards."""
     path = ":memory:" if request.param == "memory" else tmp_path / "test.db"

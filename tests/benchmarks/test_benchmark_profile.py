@@ -59,6 +59,7 @@ def test_every_sample_has_an_owner() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_profile_of_a_workload_has_shares_that_make_up_the_whole(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

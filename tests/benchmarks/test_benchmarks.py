@@ -216,6 +216,7 @@ def test_every_workload_has_a_name_of_its_own_and_says_what_it_asks_and_what_to_
         assert "Expect" in about, workload.name
 
 
+@pytest.mark.slow
 def test_another_copy_takes_turns_with_this_one(tmp_path: Path) -> None:
     copy, file = tmp_path / "earlier", tmp_path / "figures.json"
     copy.mkdir()
@@ -245,28 +246,33 @@ def test_a_copy_that_lacks_something_leaves_the_workload_out_and_says_why(tmp_pa
         Copy("reactdb in earlier", tmp_path).figures("W10-get", 0.01)
 
 
-def test_a_name_stands_for_its_family_too() -> None:
-    listed = run("--list", "--workload", "W2").stdout
+def test_a_name_stands_for_its_family_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert 0 == main(["--list", "--workload", "W2"])
+    listed = capsys.readouterr().out
 
     assert ["W2-soft", "W2-hard", "W2-soft-feed", "W2-threads"] == [
         line.split()[0] for line in listed.splitlines() if line.startswith("W")
     ]
 
 
-def test_an_unknown_workload_is_refused_in_one_line() -> None:
-    ended = run("--workload", "W99")
+def test_an_unknown_workload_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--workload", "W99"])
 
-    assert ended.returncode == 2
-    assert "there is no workload 'W99'" in ended.stderr
+    assert 2 == ended.value.code
+    assert "there is no workload 'W99'" in capsys.readouterr().err
 
 
-def test_workloads_and_peers_may_be_named_one_by_one_and_in_any_capitalisation() -> None:
-    listed = run("--list", "--workload", "w10", "--workload", "Scan", "W12-Open").stdout
+def test_workloads_and_peers_may_be_named_one_by_one_and_in_any_capitalisation(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert 0 == main(["--list", "--workload", "w10", "--workload", "Scan", "W12-Open"])
+    listed = capsys.readouterr().out
 
     assert ["W10-get", "W10-range", "W12-open", "W12-open-million", "scan"] == [
         line.split()[0] for line in listed.split("\n\n")[0].splitlines()
     ]
-    assert 0 == run("--list", "--peer", "Raw", "--peer", "REACTDB").returncode
+    assert 0 == main(["--list", "--peer", "Raw", "--peer", "REACTDB"])
 
 
 def test_json_without_a_file_is_standard_output(

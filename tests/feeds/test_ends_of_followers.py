@@ -285,6 +285,7 @@ NOT_FOLLOWERS = {
 }
 
 
+@pytest.mark.slow
 def test_every_class_that_follows_something_is_in_the_register():
     found = set()
     for module in pkgutil.walk_packages(reactdb.__path__, "reactdb."):

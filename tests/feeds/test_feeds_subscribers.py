@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -277,7 +277,7 @@ def test_a_chain_of_a_hundred_writes_is_heard_by_all_in_one_order(games):
 
     def on_next(event: Any) -> None:
         first.on_next(event)
-        depths.append(len(inspect.stack(0)))
+        depths.append(sum(1 for _ in traceback.walk_stack(None)))
         number = event["new_val"]["id"]
         if number < 100:
             games.insert({"id": number + 1})

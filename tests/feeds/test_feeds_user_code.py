@@ -47,6 +47,11 @@ ERRORS = [
     Stopped,
     Odd,
 ]
+# An ordinary one, one that ends a loop, and one that is no Exception; with each of the others by `pytest -m slow`.
+FEW_ERRORS = [
+    error if error in (ValueError, StopIteration, Odd) else pytest.param(error, marks=pytest.mark.slow)
+    for error in ERRORS
+]
 
 
 class Scheduler(VirtualTimeScheduler):
@@ -301,7 +306,7 @@ def table_of(setting: Setting, name: str) -> Any:
     return setting.games
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
+@pytest.mark.parametrize("error", FEW_ERRORS, ids=lambda error: error.__name__)
 @pytest.mark.parametrize("name", USER_CODE)
 def test_what_a_subscriber_raises_stays_with_it(
     setting: Setting, name: str, error: type[BaseException]

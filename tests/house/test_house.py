@@ -325,8 +325,5 @@ def test_one_module_registers_with_the_interpreter_for_forks():
     assert ["store/file/fork.py"] == [
         named(file)
         for file in FILES
-        if any(
-            isinstance(node, ast.Attribute) and node.attr == "register_at_fork"
-            for node in ast.walk(parsed(file))
-        )
+        if any(isinstance(node, ast.Attribute) and node.attr == "register_at_fork" for node in nodes(file))
     ]

@@ -70,6 +70,7 @@ def runs_killed_at_each_step(mode: str, folder: Path) -> Iterator[int]:
     raise AssertionError("it never got to its end")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a kill that cannot be caught")
 class TestKills:
     def test_each_change_is_there_once_whatever_step_a_run_is_killed_before(self, tmp_path):

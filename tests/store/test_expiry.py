@@ -345,6 +345,8 @@ def test_what_has_ended_while_no_process_had_the_file_is_deleted_after_it_is_ope
 
 
 def test_a_file_without_expiry_has_no_thread(path: Path) -> None:
+    # That of an earlier test.
+    wait_until(lambda: not expiry_threads())
     with reactdb.connect(path) as db:
         db.table_create("plain").insert({"id": 1, "at": START})
 
@@ -363,6 +365,8 @@ def test_a_read_only_handle_deletes_nothing(path: Path, time: Time) -> None:
     with reactdb.connect(path) as db:
         db.table_create("sessions", expire_after=1000 * 24 * HOUR, field="at").insert({"id": 1, "at": START})
     time.now = START + 2000 * 24 * HOUR
+    # That of the handle above ends a little after it.
+    wait_until(lambda: not expiry_threads())
     with reactdb.connect(path, read_only=True) as db:
         assert [] == expiry_threads()
         with pytest.raises(ReadOnlyDatabase):

@@ -24,6 +24,7 @@ from pymongo.synchronous.cursor import Cursor
 from pymongo.synchronous.database import Database
 
 from reactdb.servers.mongodb import serve_in_thread
+from tests.support.scaling import part_of
 
 VALUES: Final[tuple[Any, ...]] = (
     *(None, 50_000, -1, 0, 1.5, True, "", "text", b"b", [], ["a"], [("a", 1)], {}),
@@ -184,12 +185,13 @@ def compare(clients: tuple[Any, Any], name: str, target: Callable[[Any], Any], g
     assert outcomes[1] == outcomes[0], given
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize("name", CALLS)
 def test_a_collection_takes_what_pymongos_takes(clients: tuple[Any, Any], name: str) -> None:
     for client in clients:
         fill(client)
     given, options = CALLS[name]
-    for case in cases(name, getattr(Collection, name), given, options):
+    for case in part_of(cases(name, getattr(Collection, name), given, options)):
         compare(clients, name, lambda client: client["shop"]["orders"], case)
 
 

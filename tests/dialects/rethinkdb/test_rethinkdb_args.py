@@ -21,6 +21,7 @@ from tests.support.rethinkdb_terms import (
     games_database,
     outcome,
 )
+from tests.support.scaling import part_of
 
 r = rethinkdb.RethinkDB()
 
@@ -62,11 +63,12 @@ def arguments_of(kind: TermType) -> Iterator[list[Any]]:
         yield [1] * (kind.at_most + 1)
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize(
     "kind", [kind for kind in TERM_TYPES.values() if kind.name not in SPREAD_NOT_AT_ALL], ids=lambda kind: kind.name
 )  # fmt: skip
 def test_spreading_arguments_is_the_same_as_giving_them(database: Any, kind: TermType) -> None:
-    for arguments in arguments_of(kind):
+    for arguments in part_of(arguments_of(kind)):
         given = outcome(database, [kind.number, arguments])
         for spread_arguments in spread(arguments):
             found = outcome(database, [kind.number, spread_arguments])

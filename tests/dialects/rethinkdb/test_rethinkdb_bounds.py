@@ -23,6 +23,7 @@ from reactdb.dialects.rethinkdb.terms import TERM_TYPES, Term, TermType
 from reactdb.dialects.rethinkdb.values import Sequence, Single
 from reactdb.errors import ReactDBError
 from tests.support.rethinkdb_terms import VALID, Undo, function, games_database
+from tests.support.scaling import part_of
 
 MOST_STEP_S = 150e-6
 # What takes so long is not tried again: no disturbance of a thread's own time is as long.
@@ -154,10 +155,11 @@ def terms_of(kind: TermType) -> Iterator[tuple[Term, list[Any]]]:
 KINDS = [kind for kind in TERM_TYPES.values() if kind.name not in OF_ADMINISTRATORS]
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_each_term_spends_the_budget(db: Any, kind: TermType) -> None:
     slow = []
-    for term, arguments in terms_of(kind):
+    for term, arguments in part_of(terms_of(kind)):
         a_step_s = seconds_a_step(db, term)
         if a_step_s is not None and a_step_s >= MOST_STEP_S:
             slow.append((f"{a_step_s * 1e6:.0f} us", arguments))

@@ -28,6 +28,7 @@ from tests.support.rethinkdb_terms import (
     games_database,
     outcome,
 )
+from tests.support.scaling import part_of
 
 r = rethinkdb.RethinkDB()
 
@@ -98,10 +99,10 @@ def options_of(kind: TermType) -> Iterator[tuple[list[Any], dict[str, Any]]]:
 
 def replies(database: Any, kind: TermType) -> Iterator[tuple[Any, Any]]:
     """Queries with their replies."""
-    for arguments in arguments_of(kind):
+    for arguments in part_of(arguments_of(kind)):
         term = [kind.number, arguments]
         yield term, outcome(database, term)
-    for arguments, options in options_of(kind):
+    for arguments, options in part_of(options_of(kind)):
         term = [kind.number, arguments, options]
         yield term, outcome(database, term)
 
@@ -120,6 +121,7 @@ def faults(queries: Iterator[tuple[Any, Any]]) -> set[tuple[str, str]]:
     return found
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize(
     "kind",
     [kind for kind in TERM_TYPES.values() if kind.name not in {"var", "func", "implicit_var"}],
