@@ -123,6 +123,9 @@ Latest = dict[tuple[int, bytes], Buffered]
 """By table and key: the newest entry in the buffer."""
 
 row_of = itemgetter(0)
+# Of a row of the log.
+table_of = itemgetter(1)
+head_of = itemgetter(0, 1, 6)
 
 Documents = tuple[codec.FrozenDict | None, codec.FrozenDict]
 """A document before and after a write, decoded."""
@@ -607,17 +610,18 @@ class WriteTransaction:
             latest, later = find_latest(entries), find_latest(rest)
         memory = self.memory
         newest_blocks, known_sums = memory.blocks, memory.sums
-        first, last = entries[0][0][0] >> BLOCK_BITS, entries[-1][0][0] >> BLOCK_BITS
-        if first != last and not self._is_torn:
+        if len(entries) > 1 and not self._is_torn:
             # A table may have entries before the entry with which it begins a block.
-            for table_id in {row[1] for row, *_ in entries}:
+            last_start = (self.first + count - 1) >> BLOCK_BITS << BLOCK_BITS
+            earlier = entries[: max(0, last_start - self.first - self.flushed)]
+            for table_id in set(map(table_of, map(row_of, earlier))):
                 self._read_sums(table_id, self.first + self.flushed - 1)
         blocks: list[tuple[int, int]] = []
         moves: list[Moves] = []
         revived: list[tuple[int, bytearray]] = []
         for row, _, body, _, gain, had_tombstone, moved, _ in entries:
             table_id = row[1]
-            block = first if first == last else row[0] >> BLOCK_BITS
+            block = row[0] >> BLOCK_BITS
             if newest_blocks.get(table_id) != block and self._begins(table_id, block):
                 blocks.append((table_id, block))
             sums = known_sums.get(table_id)
@@ -655,8 +659,8 @@ class WriteTransaction:
         returned: list[Head] = []
         buried: list[Head] = []
         by_place = new, moved, returned, buried
-        for row, _, _, _, _, _, _, place in latest.values():
-            by_place[place].append((row[0], row[1], row[6]))
+        for entry in latest.values():
+            by_place[entry[7]].append(head_of(entry[0]))
         executemany = self.cursor.executemany
         # These first: where a key is taken, this is the statement that fails, and nothing has been written.
         if new:
