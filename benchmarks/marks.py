@@ -111,6 +111,8 @@ MARKS = (
     Mark("W9-decoded", "cpu", most_cost=1.3),
     Mark("W10-get", "cpu", most_cost=1.0),
     Mark("W10-range", "cpu", most_cost=1.0, against=BASE),
+    Mark("W10-skip", "cpu", most=10_000.0),
+    Mark("W10-past", "cpu", most=400.0),
     Mark("W11-point", "size", most=1_500.0),
     Mark("W11-table", "size", most=600.0),
     Mark("W11-observer", "size", most=1_500.0),
