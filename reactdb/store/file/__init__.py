@@ -10,6 +10,7 @@ names              has the file one name, and is the log of that name the only o
 open_checks        all checks before a connection may write, in order
 immutable          reading a file in a folder without write access
 wal_index, guard   is the file still the one that was opened, and is its log whole
+file_events        the reports of the system that a file was written
 copying            whether a process is making a backup of the file
 flush              whether the log is on the disk, and the repair after a failed flush
 external_writers   checks for the traces of another program
