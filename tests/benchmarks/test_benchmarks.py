@@ -232,9 +232,15 @@ def test_an_unknown_workload_is_refused_in_one_line() -> None:
 def test_workloads_and_peers_may_be_named_one_by_one_and_in_any_capitalisation() -> None:
     listed = run("--list", "--workload", "w10", "--workload", "Scan", "W12-Open").stdout
 
-    assert ["W10-get", "W10-range", "W12-open", "W12-open-million", "scan"] == [
-        line.split()[0] for line in listed.split("\n\n")[0].splitlines()
-    ]
+    assert [
+        "W10-get",
+        "W10-range",
+        "W10-count",
+        "W10-count-feed",
+        "W12-open",
+        "W12-open-million",
+        "scan",
+    ] == [line.split()[0] for line in listed.split("\n\n")[0].splitlines()]
     assert 0 == run("--list", "--peer", "Raw", "--peer", "REACTDB").returncode
 
 
