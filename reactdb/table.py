@@ -26,6 +26,7 @@ from reactdb.conditions import as_predicates
 from reactdb.documents.access_path import access, find_table, with_indexed_values
 from reactdb.documents.counts import count_at_end
 from reactdb.documents.hints import hints
+from reactdb.documents.index_values import find_index_values
 from reactdb.documents.read import run as read
 from reactdb.documents.write import (
     PLAIN_KEYS,
@@ -692,13 +693,14 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
             groups, on_groups = query.without_steps_on_groups, query.steps_on_groups
             path = access(groups, table)
             count = count_at_end(path)
+            short = find_index_values(path) if count is None else count
             path = path.with_offset()
             index = path.index if count is None else count.index
             reading = path.describe(snapshot)
             texts = [hint.text for hint in hints(self._query, snapshot)]
         return {
             "table": self._query.table,
-            "access": reading if count is None else f"{reading}; {count.describe()}",
+            "access": reading if short is None else f"{reading}; {short.describe()}",
             "index": None if index is None else index.name,
             "steps": [
                 step.kind if isinstance(step, Aggregate) else type(step).__name__.lower()

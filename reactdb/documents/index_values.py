@@ -57,6 +57,10 @@ class IndexValues:
             return {key: (value, range(count)) for key, value, count in self._read(snapshot)}
         return (value for _, value, _ in self._read(snapshot))
 
+    def describe(self) -> str:
+        """In words, for `explain()`."""
+        return "its values are in the entries, documents are read only where a value has several forms"
+
     def _read(self, snapshot: Snapshot) -> Iterator[tuple[bytes, Any, int]]:
         """(key bytes, shown value, how many) of each value in the range of the path, in order."""
         path, index = self._path, self._index

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
-from itertools import groupby, repeat
+from itertools import groupby, repeat, starmap
 from operator import itemgetter
 from sys import maxsize
 from typing import Any, NamedTuple
@@ -518,7 +518,7 @@ class Snapshot:
         """The different values with start <= value < stop of an index, in order. No document is read: see `count_entries`."""
         self.compare(index)
         rows = self.connection.execute(VALUE_COUNTS, (index.id, start, stop)).fetchall()
-        counts = list(map(ValueCount._make, rows))
+        counts = list(starmap(ValueCount, rows))
         table = self.catalogue.by_id[index.table_id]
         self._check_index(table, index, start, stop, -1, 0, sum(one.entries for one in counts))
         return counts

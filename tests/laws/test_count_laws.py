@@ -307,6 +307,22 @@ def test_a_count_says_how_it_is_found(ask: Any, words: str) -> None:
         assert "reads no document" in counted.explain()["access"]
 
 
+def test_the_values_of_an_index_say_where_they_come_from() -> None:
+    with one_table() as (_, games):
+        for asked in (
+            games.distinct(index="a"),
+            games.distinct(index="elements"),
+            games.group(index="a").count(),
+        ):
+            assert "its values are in the entries" in asked.explain()["access"]
+        for asked in (
+            games.distinct("a"),
+            games.group(index="a").sum("b"),
+            games.between(1, 2).distinct("a"),
+        ):
+            assert "entries" not in asked.explain()["access"]
+
+
 @pytest.mark.parametrize(
     "ask",
     [
