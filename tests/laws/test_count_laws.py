@@ -33,6 +33,16 @@ from tests.laws.test_index_laws import BOUNDS, NAN, ODD, answer, keyed
 from tests.support.replica import exactly
 from tests.support.scaling import examples
 
+
+@pytest.fixture(scope="module", autouse=True)
+def no_types_of_programs() -> Iterator[None]:
+    """In a process with types that equal numbers or texts, as MongoDB's, the values of an index are read from the documents. No
+    document here has a value of such a type."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("reactdb.documents.index_values.EQUALS", {})
+        yield
+
+
 LONG = "x" * HIDDEN_VALUE_BYTES
 INDEXES: dict[str, tuple[Any, bool]] = {
     "a": (row["a"], False),
