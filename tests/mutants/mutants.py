@@ -163,10 +163,7 @@ MUTANTS = [
         "reactdb.store.transaction.WriteTransaction.drop_changes_after",
         "self._, self._ = (_, find_latest(_))",
         "",
-        (
-            "tests/store/test_write_buffer.py::test_a_failed_update_leaves_those_before_it_waiting_right",
-            "tests/store/test_parts.py",
-        ),
+        ("tests/store/test_write_buffer.py::test_a_part_that_fails_while_all_waits_leaves_nothing",),
     ),
     Mutant(
         "a flush inside a savepoint does not make it where it was opened",

@@ -315,6 +315,22 @@ def test_a_part_that_fails_after_a_flush_leaves_what_was_buffered_before_it(db: 
     assert problems(db) == []
 
 
+def test_a_part_that_fails_while_all_waits_leaves_nothing(db: reactdb.Database) -> None:
+    plain = db.table("plain")
+    with db.transaction():
+        plain.insert({"id": "before"})
+        with pytest.raises(Abandoned), db.transaction():
+            plain.insert({"id": "inside"})
+            plain.get("before").update({"n": 1})
+            raise Abandoned
+        assert waiting(db) == 1
+        assert plain.get("before").run() == {"id": "before"}
+        assert plain.get("inside").run() is None
+        plain.insert({"id": "after"})
+    assert plain.run() == [{"id": "after"}, {"id": "before"}]
+    assert problems(db) == []
+
+
 def test_a_write_that_selects_sees_what_is_buffered(db: reactdb.Database) -> None:
     plain = db.table("plain")
     with db.transaction():
