@@ -252,6 +252,9 @@ class Writer:
             self.inside = (get_ident(), transaction, waiter.held, flow)
             result = work(transaction)
             self.inside = self._outside
+            if transaction.ruin is not None:
+                # A function of the user caught the error of a write inside this one.
+                raise transaction.ruin
             if transaction.count > transaction.flushed:
                 transaction.flush()
             if transaction.claims is not None:

@@ -185,6 +185,22 @@ def test_a_transaction_that_meets_damage_is_taken_back_whole_even_where_the_erro
         assert people.get(10).run() is None
 
 
+def test_a_write_whose_function_catches_an_error_of_damage_is_taken_back(file: Path):
+    with reactdb.connect(file) as db:
+        people = db.table("people")
+        people.insert({"id": 10})
+
+        def patch(document):
+            with pytest.raises(reactdb.CorruptDatabase):
+                people.get(2).update({"age": 3})
+            return {"age": 4}
+
+        with pytest.raises(reactdb.CorruptDatabase, match="key 2"):
+            people.get(10).update(patch)
+
+        assert {"id": 10} == people.get(10).run()
+
+
 def test_an_index_is_not_built_over_damage(file: Path):
     with reactdb.connect(file) as db:
         with pytest.raises(reactdb.CorruptDatabase, match="key 2"):
