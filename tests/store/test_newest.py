@@ -13,7 +13,6 @@ from reactdb.errors import CorruptDatabase
 from reactdb.session import session_of
 from reactdb.store.newest import (
     count_newest,
-    count_range,
     read_newest_by_key,
     read_newest_by_seq,
     read_newest_of_keys,
@@ -40,7 +39,7 @@ def test_the_newest_entries_are_read_in_both_orders_and_survive_compaction():
                 ] == ["c"]
                 bound = collation.key_bytes("b")
                 assert [change.key for change in read_newest_by_key(snapshot, tables[0], bound)] == ["c"]
-                assert count_range(snapshot, tables[0], b"", bound) == 1
+                assert snapshot.count_keys(tables[0], b"", bound) == 1
                 every = read_newest_by_seq(snapshot, tables, 0, snapshot.seq)
                 assert [change.key for change in every] == ["c", "x", "a"]
                 seqs = [change.seq for change in every]
