@@ -298,7 +298,7 @@ class Access(Value):
             for page in scan._key_pages(snapshot, None):
                 yield from map(Row, *page)
         else:
-            yield from snapshot.pick(self.table, keys)
+            yield from snapshot.pick(self.table, keys, index=self.index)
 
     def _rows_needed(self) -> tuple[int | None, bool]:
         """(how many documents the remaining steps can use, whether that many suffice). None where there is no bound."""

@@ -68,7 +68,7 @@ class IndexValues:
         spend(len(counts))
         values = {one.value: key_value(one.value) for one in counts}
         unsure = [one for one in counts if not has_one_spelling(values[one.value])]
-        firsts = dict(snapshot.pick(path.table, sorted({one.key for one in unsure})))
+        firsts = dict(snapshot.pick(path.table, sorted({one.key for one in unsure}), index=index))
         for one in unsure:
             shown = _value_with_key(index, one.value, firsts[one.key])
             if one.entries > 1 and not is_plainest(shown):

@@ -276,9 +276,14 @@ class TrackedSnapshot(Snapshot):
             self._read_set.add_hidden_range(table, index, start[:HIDDEN_VALUE_BYTES], stop)
         return self._now.candidates(index, ranges)
 
-    def pick(self, table: TableInfo, keys: Sequence[bytes]) -> Iterator[Row]:
-        # They are candidates, and a change of one of them changes one of their places.
-        return self._now.pick(table, keys)
+    def pick(
+        self, table: TableInfo, keys: Sequence[bytes], *, index: IndexInfo | None = None
+    ) -> Iterator[Row]:
+        # The entries of an index are noted. A change of their document is a change in their ranges.
+        if index is None:
+            for key in keys:
+                self._read_set.add_key(table, key)
+        return self._now.pick(table, keys, index=index)
 
     def keys(self, table: TableInfo) -> list[bytes]:
         self._read_set.add_table(table)

@@ -431,8 +431,15 @@ class Snapshot:
             )
         return sorted(keys)
 
-    def pick(self, table: TableInfo, keys: Sequence[bytes]) -> Iterator[Row]:
-        """The documents of sorted keys, in this order, read as they are used. Keys without a document are skipped."""
+    def pick(
+        self, table: TableInfo, keys: Sequence[bytes], *, index: IndexInfo | None = None
+    ) -> Iterator[Row]:
+        """The documents of sorted keys, in this order, read as they are used. Keys without a document are skipped.
+
+        Args:
+            index: The index whose entries have given the keys; None where the query has them. A snapshot that notes its reads
+                has noted the ranges of the index already.
+        """
         even = len(keys) - len(keys) % PICKED
         for place in range(0, even, PICKED):
             cursor = self.connection.execute(PICK, (table.id, *keys[place : place + PICKED]))
@@ -789,7 +796,9 @@ class PastSnapshot(Snapshot):
         then.update(key for key in self._now.candidates(index, ranges) if key not in old)
         return sorted(then)
 
-    def pick(self, table: TableInfo, keys: Sequence[bytes]) -> Iterator[Row]:
+    def pick(
+        self, table: TableInfo, keys: Sequence[bytes], *, index: IndexInfo | None = None
+    ) -> Iterator[Row]:
         old = self._read_old_documents(table.id)
         ours = (Row(key, body) for key in keys if (body := old.get(key)) is not None)
         yield from merge(self._now.pick(table, [key for key in keys if key not in old]), ours, key=_row_key)

@@ -86,6 +86,26 @@ READS: dict[str, tuple[Any, Any, Any]] = {
         lambda t: t.get(8).delete(),
         lambda t: t.get(7).delete(),
     ),
+    "keys that a filter names": (
+        lambda t: t.filter(row["id"].is_in([3, 99])).run(),
+        lambda t: t.get(4).update({"a": 5}),
+        lambda t: t.get(3).update({"a": 5}),
+    ),
+    "an absent key that a filter names": (
+        lambda t: t.filter(row["id"].is_in([3, 99])).run(),
+        lambda t: t.insert({"id": 98}),
+        lambda t: t.insert({"id": 99}),
+    ),
+    "the values of an index": (
+        lambda t: t.between(3, 6, index="a").distinct(index="a").run(),
+        lambda t: t.get(6).update({"a": 7}),
+        lambda t: t.get(3).update({"a": 4.0}),
+    ),
+    "a page by an index": (
+        lambda t: t.order_by(index="a").skip(3).limit(2).run(),
+        lambda t: t.get(5).update({"a": 6}),
+        lambda t: t.get(1).update({"a": 6}),
+    ),
     "no key at all": (lambda t: t.get_all(*[]).run(), lambda t: t.delete(), None),
 }
 

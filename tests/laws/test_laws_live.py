@@ -61,6 +61,7 @@ OBSERVED: list[Any] = [
     *[lambda db, ask=ask: ask(db.table("games")).run() for ask in (*ASKED, *VALUES)],
     lambda db: db.table_list(),
     lambda db: db.table("games").get_all(*[]).run(),
+    lambda db: db.table("games").filter(reactdb.row["id"].is_in([0, 2, 5])).run(),
     lambda db: db.table("games").order_by(index="a").limit(2).run(),
     lambda db: (db.table("games").get(1).run(), db.table("others").get(1).run()),
     lambda db: db.seq,
