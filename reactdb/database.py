@@ -133,8 +133,10 @@ def connect(
             f"busy_timeout is a number of seconds from 0 to 86400, not {format_value(busy_timeout)}"
         )
     check_origin(origin)
-    if scheduler is not None and not hasattr(scheduler, "schedule"):
-        raise InvalidOption(f"scheduler is one of reactivex's, or None, not {type(scheduler).__name__}")
+    if scheduler is not None:
+        from reactdb.feeds.schedulers import check_scheduler
+
+        check_scheduler(scheduler)
     check_limit_bytes(wal_limit_bytes)
     kept = Retention.setting(retention)
     if kept not in (None, AUTO) and read_only:

@@ -693,14 +693,22 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
             groups, on_groups = query.without_steps_on_groups, query.steps_on_groups
             path = access(groups, table)
             count = count_at_end(path)
-            short = find_index_values(path) if count is None else count
+            # In the past the values of an index are taken from the documents.
+            values = find_index_values(path) if count is None and snapshot.skips_unread else None
             path = path.with_offset()
-            index = path.index if count is None else count.index
+            index = path.index
             reading = path.describe(snapshot)
+            if values is not None:
+                reading = f"{reading}; {values.describe()}"
+            if count is not None:
+                counting = count.describe(is_past=not snapshot.skips_unread)
+                # A path by another index is not taken.
+                reading = f"{reading}; {counting}" if count.index is index else counting
+                index = count.index
             texts = [hint.text for hint in hints(self._query, snapshot)]
         return {
             "table": self._query.table,
-            "access": reading if short is None else f"{reading}; {short.describe()}",
+            "access": reading,
             "index": None if index is None else index.name,
             "steps": [
                 step.kind if isinstance(step, Aggregate) else type(step).__name__.lower()

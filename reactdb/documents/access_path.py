@@ -176,7 +176,7 @@ class Access(Value):
         texts = [self.reason]
         is_by_key = self.is_point or (self.keys is not None and self.index is None)
         if is_by_key and snapshot.follows_chains:
-            texts.append("follows the document's own chain in the log")
+            texts.append(f"reads the later changes of {'its key' if self.is_point else 'its keys'} alone")
         if self.offset and snapshot.skips_unread:
             places = "keys" if self.index is None else f"entries of {format_index(self.index)}"
             texts.append(f"skips {self.offset:,} {places} without reading their documents")

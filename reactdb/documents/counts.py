@@ -68,11 +68,12 @@ class EntryCount(Value):
             return snapshot.count_keys(self.table, one.start, one.stop)
         return snapshot.count_entries(self.index, one.start, one.stop, with_hidden=self.with_hidden)
 
-    def describe(self) -> str:
-        """The count in words, for `explain()`."""
-        if self.index is None:
-            return "counts the keys, reads no document"
-        return f"counts the entries of {format_index(self.index)}, reads no document"
+    def describe(self, is_past: bool = False) -> str:
+        """The count in words, for `explain()`. A view of the past corrects the number by what has changed since."""
+        counted = "keys" if self.index is None else f"entries of {format_index(self.index)}"
+        return f"counts the {counted}, reads no document" + (
+            " but those that have changed since" if is_past else ""
+        )
 
 
 def count_at_end(path: Access) -> EntryCount | None:

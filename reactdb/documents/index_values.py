@@ -59,7 +59,7 @@ class IndexValues:
 
     def describe(self) -> str:
         """In words, for `explain()`."""
-        return "its values are in the entries, documents are read only where a value has several forms"
+        return "its values are in the entries, documents are read only where a value may have several forms"
 
     def _read(self, snapshot: Snapshot) -> Iterator[tuple[bytes, Any, int]]:
         """(key bytes, shown value, how many) of each value in the range of the path, in order."""

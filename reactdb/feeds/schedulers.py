@@ -22,10 +22,11 @@ def make_thread_safe(scheduler: Any) -> Any:
     """Return the scheduler as it is, where any thread may call it, or a wrapper that calls it in its own thread.
 
     Raises:
-        InvalidOption: It can be called in its own thread only.
+        InvalidOption: It is no scheduler, or it can be called in its own thread only.
     """
     if scheduler is None:
         return None
+    check_scheduler(scheduler)
     inner = scheduler
     while _name(inner) == "CatchScheduler":
         inner = inner._scheduler
@@ -37,6 +38,12 @@ def make_thread_safe(scheduler: Any) -> Any:
         )
     way = WAYS_IN.get(name)
     return scheduler if way is None else InItsThread(scheduler, way(inner))
+
+
+def check_scheduler(scheduler: object) -> None:
+    """Raises: InvalidOption: Neither a scheduler nor None."""
+    if scheduler is not None and not hasattr(scheduler, "schedule"):
+        raise InvalidOption(f"scheduler is one of reactivex's, or None, not {type(scheduler).__name__}")
 
 
 def is_of_loop(scheduler: Any) -> bool:

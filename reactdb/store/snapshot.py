@@ -247,7 +247,8 @@ class Snapshot:
     # How many documents to read at a time where all are wanted. Few, because decoding a document while it is in the
     # processor's cache takes three quarters of the time.
     page_rows = 256
-    # Whether an offset leaves documents unread; whether `get` follows the entries of its key in the log.
+    # Whether an offset, and the values of an index, leave documents unread; whether `get` follows the entries of its key in
+    # the log.
     skips_unread = True
     follows_chains = False
 

@@ -334,3 +334,21 @@ db.close()
 @pytest.mark.skipif(importlib.util.find_spec("PySide6") is None, reason="PySide6 is not installed")
 def test_qt_itself_tells_writes_of_other_threads_in_the_main_thread(tmp_path):
     assert "[(1, True), (2, True), (3, True)] [1, 2, 3]\n" == run_python(QT, tmp_path / "qt.db")
+
+
+@pytest.mark.parametrize("scheduler", [3, "asyncio", object()])
+def test_what_is_no_scheduler_is_refused_at_once(scheduler: Any) -> None:
+    """And not when the first event is to be delivered, on another thread and only in the log of errors."""
+    with reactdb.connect(":memory:") as db:
+        games = db.table_create("games")
+        for follow in (
+            lambda: games.changes().subscribe(print, scheduler=scheduler),
+            lambda: games.live(scheduler=scheduler),
+            lambda: games.live(scheduler=scheduler, wait=False),
+            lambda: games.count().live(scheduler=scheduler),
+            lambda: db.observe(lambda db: db["games"].count().run(), scheduler=scheduler),
+            lambda: reactdb.connect(":memory:", scheduler=scheduler),
+        ):
+            with pytest.raises(InvalidOption, match="scheduler is one of reactivex's, or None, not "):
+                follow()
+        assert db.activity()["processes"][0]["feeds"] == []

@@ -318,6 +318,31 @@ def test_a_count_says_how_it_is_found(ask: Any, words: str) -> None:
         assert "reads no document" in counted.explain()["access"]
 
 
+def test_a_count_names_one_index() -> None:
+    """Not that of the path which reads would take beside that of the count."""
+    with one_table() as (_, games):
+        games.insert({"id": 1, "a": 3, "b": 4})
+
+        for asked, index in ((games.filter(a=3, b=4), "ab"), (games.has_fields("a"), "a")):
+            told = asked.count().explain()
+            assert told["access"] == f"counts the entries of index `{index}`, reads no document"
+            assert told["index"] == index
+
+
+def test_the_past_says_that_documents_are_read() -> None:
+    with one_table() as (db, games):
+        games.insert({"id": 1, "a": 3, "b": 4})
+        seq = db.seq
+        games.get(1).update({"a": 5})
+        past = db.at(seq).table(games.name)
+
+        for asked in (past, past.between(1, 9, index="a"), past.filter(row["a"] > 3)):
+            access = asked.count().explain()["access"]
+            assert access.endswith("reads no document but those that have changed since")
+        for asked in (past.distinct(index="a"), past.group(index="a").count()):
+            assert "entries" not in asked.explain()["access"]
+
+
 def test_the_values_of_an_index_say_where_they_come_from() -> None:
     with one_table() as (_, games):
         for asked in (

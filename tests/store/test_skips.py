@@ -83,8 +83,8 @@ def test_explain_shows_how_a_skip_and_a_get_of_the_past_are_answered() -> None:
         assert access(table.skip(2)[5]) == "every document, skips 7 keys without reading their documents"
         assert "skips" not in access(table.filter(row["n"] > 3).skip(5))
         assert "skips" not in access(table.order_by("n").skip(5))
-        assert access(past.get(1)) == "get: one key, follows the document's own chain in the log"
-        assert "chain" in access(past.get_all(1, 2))
-        assert "chain" not in access(past.get_all(1, 2, index="n"))
-        assert "chain" not in access(table.get(1))
+        assert access(past.get(1)) == "get: one key, reads the later changes of its key alone"
+        assert access(past.get_all(1, 2)).endswith("reads the later changes of its keys alone")
+        assert "changes" not in access(past.get_all(1, 2, index="n"))
+        assert "changes" not in access(table.get(1))
         assert table.order_by(index="n").skip(5).limit(1).explain()["steps"] == ["limit"]
