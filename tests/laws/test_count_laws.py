@@ -26,7 +26,7 @@ from reactdb.expression.exact_ranges import find_exact_ranges
 from reactdb.feeds.views.select import SelectView
 from reactdb.feeds.views.source import Source
 from reactdb.store.catalogue import HIDDEN_VALUE_BYTES
-from reactdb.values.collation import index_key_bytes, key_bytes
+from reactdb.values.collation import EQUALS, index_key_bytes, key_bytes
 from tests.laws.test_expression_laws import conditions as any_conditions
 from tests.laws.test_expression_laws import documents, passes, values
 from tests.laws.test_index_laws import BOUNDS, NAN, ODD, answer, keyed
@@ -92,6 +92,15 @@ def exact_conditions(draw: st.DrawFn, depth: int = 2) -> Any:
 
 
 asked_conditions = st.one_of(exact_conditions(), exact_conditions(), any_conditions())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_type_equals_another() -> Iterator[None]:
+    """A type of another test, registered for the whole process, would end the short way of values."""
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in list(EQUALS):
+            patch.delitem(EQUALS, kind)
+        yield
 
 
 @contextmanager
@@ -406,6 +415,7 @@ def test_a_feed_of_a_count_says_how_it_begins() -> None:
     BOUNDS,
 )
 @example([{"a": [1, 1]}, {"a": 1}], [(0, None), (1, {"a": [1]})], row["a"] != 3, 1, 2)
+@example([{"a": 0}], [(0, None)], row["a"]["b"] == 0, minval, minval)
 def test_a_count_feed_goes_on_as_one_that_has_read_the_documents(
     before: list[dict[str, Any]],
     writes: list[tuple[int, Any]],
@@ -434,9 +444,10 @@ def test_a_count_feed_goes_on_as_one_that_has_read_the_documents(
                 else:
                     games.insert({**body, "id": key}, conflict="replace")
             for one, events in zip(asked, heard, strict=True):
-                # A condition that fails for a document ends a read; a feed leaves the document out.
+                # A condition that fails for a document ends a read, and so the beginning of a feed; later a feed leaves the
+                # document out.
                 counted = answer(one.count())
-                if not isinstance(counted, type):
+                if not isinstance(counted, type) and not isinstance(events[-1], type):
                     assert counted == exactly(events[-1])
             return heard + [listen(one.count(), since=then) for one in asked]
 
