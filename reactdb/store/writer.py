@@ -217,8 +217,8 @@ class Writer:
                     raise waiter.error
                 else:
                     result = waiter.result
-            except CorruptDatabase as error:
-                self.damage.note(error)
+            except BaseException as error:
+                self._fail_turn(waiter, error)
                 raise
             finally:
                 self._end_turn(waiter)
@@ -511,6 +511,14 @@ class Writer:
         self.catalogue = catalogue
         self.engine.adopt(catalogue)
 
+    def _fail_turn(self, waiter: Waiter, error: BaseException) -> None:
+        """After the failure of a turn, or of the wait for it."""
+        if isinstance(error, CorruptDatabase):
+            self.damage.note(error)
+        if self.queue.is_first(waiter):
+            # Once more, because Ctrl-C may have struck before the first rollback was done.
+            self.roll_back()
+
     def _end_turn(self, waiter: Waiter) -> None:
         inside = self.inside
         if inside is not None and inside[2] is waiter.held:
@@ -574,8 +582,8 @@ class Writer:
                     self.inside = self._outside
                     self.roll_back()
                     raise
-            except CorruptDatabase as error:
-                self.damage.note(error)
+            except BaseException as error:
+                self._fail_turn(waiter, error)
                 raise
             finally:
                 self._end_turn(waiter)
@@ -727,8 +735,8 @@ class Writer:
                 self.queue.acquire(waiter, self.busy_timeout_s if busy_timeout_s is None else busy_timeout_s)
                 self.engine.check_usable()
                 return work()
-            except CorruptDatabase as error:
-                self.damage.note(error)
+            except BaseException as error:
+                self._fail_turn(waiter, error)
                 raise
             finally:
                 self._end_turn(waiter)

@@ -187,6 +187,11 @@ def test_when_reports_were_dropped_every_database_may_have_changed(fakes, events
     fakes[0].reports = [(0, IN_MODIFY), (-1, IN_Q_OVERFLOW)]
 
     assert {7: True, 8: True} == events.wait(0, listens=False)
+    # The end of a watch may be among the dropped ones.
+    assert [False, False] == [events.is_watched(name) for name in (7, 8)]
+    assert events.watch(7, "a.db")
+    fakes[0].reports = [(0, IN_MODIFY), (0, IN_IGNORED)]
+    assert {7: False} == events.wait(0, listens=False)
 
 
 def test_a_file_system_that_is_gone_ends_the_watches(fakes, events):

@@ -624,6 +624,34 @@ class TestWriteQueue:
             assert [1] == [answer["replaced"] for answer in told]
             assert {"id": 1, "n": 1} == games.get(1).run()
 
+    @pytest.mark.parametrize("where", ["give back", "roll back", "roll back a block"])
+    def test_ctrl_c_while_a_failed_write_is_rolled_back_leaves_no_transaction_open(
+        self, path, monkeypatch, where
+    ):
+        with reactdb.connect(path) as db:
+            games = db.table_create("games")
+            games.insert({"id": 1})
+            writer = session_of(db).engine.writer
+
+            def strike(*_: object) -> None:
+                monkeypatch.undo()
+                raise KeyboardInterrupt
+
+            if where == "give back":
+                monkeypatch.setattr(writer.queue, "give_back", strike)
+            else:
+                monkeypatch.setattr(writer, "roll_back", strike)
+            with pytest.raises(KeyboardInterrupt):
+                if where == "roll back a block":
+                    with db.transaction():
+                        games.insert({"id": 2})
+                        games.insert({"id": 1})
+                else:
+                    games.insert({"id": 1})
+
+            assert not writer.connection.in_transaction
+            assert [{"id": 1}] == games.run()
+
     @pytest.mark.slow
     @pytest.mark.parametrize("is_on_file", [True, False])
     def test_ctrl_c_at_any_moment_leaves_a_database_that_works(self, tmp_path, is_on_file):

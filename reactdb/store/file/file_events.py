@@ -172,8 +172,9 @@ class FileEvents:
         reports: dict[int, bool] = {}
         for watch, mask, _, _ in EVENT.iter_unpack(self._inotify.read()):
             if mask & IN_Q_OVERFLOW:
-                # Some reports were dropped.
-                return dict.fromkeys(self._names, True)
+                # Some reports were dropped, perhaps those that a watch has ended. So the next look begins every watch anew.
+                names, self._names = self._names, set()
+                return dict.fromkeys(names, True)
             for name in self._watches.get(watch, ()):
                 reports[name] = reports.get(name, False) or bool(mask & TOUCHED)
             if mask & IN_IGNORED:
