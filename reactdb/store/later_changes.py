@@ -4,7 +4,7 @@
     the names of tables        the entries about tables alone
     anything else              every change since, once; later answers use them too
 
-Rule of this file: it decides what is read. `log` reads, and `undo` reverts.
+Rule of this file: it decides how much is read. `log` reads, and `undo` reverts.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from reactdb.store.undo import Undo
 class LaterChanges:
     """See the head of this file.
 
+    Attributes:
+        seq: The seq of the view.
+
     Thread safety: any thread, each with a snapshot of its own.
     """
 
@@ -31,7 +34,7 @@ class LaterChanges:
 
     @property
     def is_read(self) -> bool:
-        """Whether a reader has needed all of them."""
+        """Whether all later changes were read, for an answer that needed them."""
         return self._undo.until > self.seq
 
     def read(self, now: Snapshot) -> Undo:
