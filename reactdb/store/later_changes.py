@@ -55,8 +55,9 @@ class LaterChanges:
             return self._names.at(now, self.seq, now.seq)
 
 
-class ReadAsNeeded:
-    """The later changes up to one snapshot, with the interface of `Undo`. Each method raises as `LaterChanges.read`."""
+class LazyReversal:
+    """The `Reversal` of the later changes up to one snapshot. Each method reads what it needs, and raises as
+    `LaterChanges.read`."""
 
     def __init__(self, later: LaterChanges, now: Snapshot) -> None:
         self._later = later
