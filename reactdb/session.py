@@ -52,7 +52,7 @@ from reactdb.store.blocks import Block
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.engine import Engine
 from reactdb.store.hooks import check_hook
-from reactdb.store.later_changes import LaterChanges, ReadAsNeeded
+from reactdb.store.later_changes import LaterChanges, LazyReversal
 from reactdb.store.log import read_low_water
 from reactdb.store.retention import Compacted, Retention
 from reactdb.store.snapshot import Snapshot, ViewOfPast
@@ -647,7 +647,7 @@ class PastSession(Session):
     def read(self) -> Iterator[Snapshot]:
         # Committed changes only: those of an open transaction may be rolled back, and other changes get their seqs.
         with self.engine.fresh_snapshot() as now:
-            yield ViewOfPast(now, self.seq, ReadAsNeeded(self._later, now))
+            yield ViewOfPast(now, self.seq, LazyReversal(self._later, now))
 
     @property
     def write_wait_s(self) -> float | None:

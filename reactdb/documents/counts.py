@@ -5,13 +5,13 @@
     filters on the primary key, the whole table                         the keys
     ... with skip and limit behind                                      the same number, cut
 
-A count reads no document. So it does not notice a document that is damaged, or an entry of an index that leads to none:
-reads of the documents do, and the doctor. It does notice that documents or entries are missing, wherever a read by them
-does: the running sums say how many there must be in the whole table and in a whole index, and a small index is compared
-with its sums before its first use.
+A count reads no document. So it does not notice a damaged document, or an index entry without a document. Reads of the
+documents notice both, and so does the doctor. A missing document or entry is noticed, as in other reads: the running sums
+have the number of documents of a table and of entries of an index, and a small index is compared with its sums before its
+first use.
 
-Rule of this file: a number that is found here is the number of documents that the query would give. Where that is not
-certain, there is no count, and the documents are read.
+Rule of this file: a count here equals the number of documents in the query's result. If this is not certain, there is no
+count, and the documents are read.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from reactdb.values.value import Value
 
 
 class EntryCount(Value):
-    """A number that entries, or keys, give.
+    """A count of documents by their entries in an index, or by their keys.
 
     Attributes:
+        table: The table of the documents.
         index: The index of the entries; None for keys.
-        ranges: Where they are. A range counts as often as it is here.
+        ranges: Ranges of the index, or of keys. A range that is listed twice counts twice.
         with_hidden: Also the entries of values that operations with the index never see, such as null.
         cuts: The skips and limits of the query, in order.
     """
@@ -53,7 +54,7 @@ class EntryCount(Value):
         self.cuts = cuts
 
     def read(self, snapshot: Snapshot) -> int:
-        """The number, in this snapshot.
+        """The number of documents in this snapshot.
 
         Raises:
             CorruptDatabase: Documents or entries are missing.
@@ -77,14 +78,18 @@ class EntryCount(Value):
 
 
 def count_at_end(path: Access) -> EntryCount | None:
-    """The count that a query ends with, where it needs no document."""
+    """The count at the end of a query; None if the query ends otherwise, or if the count needs the documents.
+
+    Raises:
+        IncompatibleFormat: The index has an operation that this process does not know.
+    """
     return (
         find_count(path, path.rest) if path.aggregate is not None and path.aggregate.kind == "count" else None
     )
 
 
 def find_count(path: Access, steps: Sequence[Step]) -> EntryCount | None:
-    """The count of the documents of an access path after these steps; None where they have to be read.
+    """The count of the documents of an access path after these steps; None if they have to be read.
 
     Raises:
         IncompatibleFormat: The index has an operation that this process does not know.
@@ -100,7 +105,7 @@ def find_count(path: Access, steps: Sequence[Step]) -> EntryCount | None:
     if tested:
         conditions = [step.predicate for step in steps[:tested] if isinstance(step, (Filter, HasFields))]
         return _find_filtered(path, conditions, cuts)
-    # A detour without a filter is not there.
+    # There is no detour here: every detour comes from a filter.
     ranges = (path.range,) if path.keys is None else tuple(Range(key, key + b"\x00") for key in path.keys)
     return EntryCount(path.table, path.index, ranges, False, cuts)
 
@@ -108,7 +113,7 @@ def find_count(path: Access, steps: Sequence[Step]) -> EntryCount | None:
 def _find_filtered(
     path: Access, conditions: Sequence[Predicate], cuts: tuple[Skip | Limit, ...]
 ) -> EntryCount | None:
-    """The count of a table's documents, or of those in a range of keys or of an index, that pass filters."""
+    """The count of the documents of an access path that pass filters; None if they have to be read."""
     # Imported here because few programs count what a filter finds.
     from reactdb.expression import find_exact_values, ranges_of_index
 
@@ -117,12 +122,12 @@ def _find_filtered(
         return None
     table, is_free = path.table, path.is_detour or path.is_whole_table
     if is_free or path.index is None:
-        # A range of keys is either from the query, or follows from the filter.
+        # The range of keys comes from the query, or is implied by the filter.
         found = ranges_of_index(exact, row[table.primary_key])
         if found is not None:
             return EntryCount(table, None, _cut(found, path.range), False, cuts)
     for index in table.indexes.values() if is_free else (path.index,):
-        # In a multi index one document may have several entries in the ranges.
+        # Of a multi index, one document may have several entries in the ranges.
         if index is None or index.multi:
             continue
         found = ranges_of_index(exact, index.expression)
@@ -133,6 +138,6 @@ def _find_filtered(
 
 
 def _cut(ranges: Sequence[tuple[bytes, bytes]], span: Range) -> tuple[Range, ...]:
-    """The parts of ranges that are in a span."""
+    """The intersections of ranges with a span, without empty ones."""
     cut = (Range(max(start, span.start), min(stop, span.stop)) for start, stop in ranges)
     return tuple(one for one in cut if one.start < one.stop)

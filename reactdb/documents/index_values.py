@@ -1,10 +1,10 @@
-"""Index values: the different values of an index and how many documents have each, for `distinct` and `group` with `count`.
+"""Index values: the different values of an index, with the number of documents of each, for `distinct` and `group` with `count`.
 
-Equal values have one key, and `canonical` says which of them is shown: 1 and not 1.0. So a key says what is shown only where
-all values with it are spelled alike, as texts are. A whole number is shown as one if the first document with it has it so.
-Where neither is certain, the documents with that value are read.
+Equal values have one key, but may be stored in several forms: 1, 1.0 and Decimal(1). `canonical` chooses the form of the
+result, here 1. Equal texts have only one form, so their key is enough. For a whole number, the first document is read; if it
+has the chosen form, no other document is read. In all other cases the documents of the value are read.
 
-Rule of this file: the result is that of reading all documents. As for counts, a damaged document may not be noticed.
+Rule of this file: the result equals the result of a read of all documents. As in counts, a damaged document may not be noticed.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from reactdb.values import codec
 from reactdb.values.canonical import plainest
 from reactdb.values.collation import EQUALS, index_key_bytes, key_value
 
-# Of these types, two values with the same key are stored alike.
+# Types whose equal values are stored in one form.
 _ONE_SPELLING: Final = frozenset({str, bool, bytes, date, timedelta, UUID})
 # A whole number in this range takes at most 5 bytes in a document; a float that equals it takes 9, a Decimal 6.
 _SHORT_NUMBERS: Final = range(-(2**31), 2**32)
 
 
 class IndexValues:
-    """The first steps after an access path, which need only the values of its index.
+    """The first steps after an access path, if they need only the values of its index.
 
     Attributes:
-        rest: The steps after those.
-        is_grouped: They are a `group` before a count.
+        rest: The remaining steps.
+        is_grouped: The first step is a `group`, and a count follows.
     """
 
     __slots__ = ("_index", "_path", "is_grouped", "rest")
@@ -48,7 +48,8 @@ class IndexValues:
         self.is_grouped = is_grouped
 
     def read(self, snapshot: Snapshot) -> Any:
-        """The result of the steps: the different values in order; or groups, each with a range in the place of its documents.
+        """The result of the steps: the different values in order; or the groups by key bytes, each with its value and, in
+        place of its documents, a `range` of the same length.
 
         Raises:
             CorruptDatabase: Entries are missing, or a document that has to be read is damaged.
@@ -58,11 +59,11 @@ class IndexValues:
         return (value for _, value, _ in self._read(snapshot))
 
     def describe(self) -> str:
-        """In words, for `explain()`."""
+        """The method in words, for `explain()`."""
         return "its values are in the entries, documents are read only where a value may have several forms"
 
     def _read(self, snapshot: Snapshot) -> Iterator[tuple[bytes, Any, int]]:
-        """(key bytes, shown value, how many) of each value in the range of the path, in order."""
+        """(key bytes, value in its chosen form, number of documents) of each value in the range of the path, in order."""
         path, index = self._path, self._index
         counts = snapshot.value_counts(index, path.range.start, path.range.stop)
         spend(len(counts))
@@ -80,7 +81,7 @@ class IndexValues:
 
 
 def find_index_values(path: Access) -> IndexValues | None:
-    """The steps that entries answer; None where documents have to be read."""
+    """The first steps of a path, if the entries of its index answer them; None if documents have to be read."""
     steps, index = path.rest, path.index
     if index is None or not steps or path.keys is not None or path.is_detour or path.ties:
         return None
@@ -89,8 +90,8 @@ def find_index_values(path: Access) -> IndexValues | None:
         return None
     first = steps[0]
     if isinstance(first, ConcatMap):
-        # The step of `with_indexed_values` for a multi index, with its `distinct`.
-        # After a range, a document that is in it gives all of its elements, also those outside of the range.
+        # `with_indexed_values` has put this step and its `distinct` there, for a multi index.
+        # After a range, a document of the range has all of its elements in the result, also elements outside of the range.
         is_of_index = isinstance(first.function, IndexedValues) and path.range.is_everything
         return IndexValues(path, index, steps[2:], False) if is_of_index else None
     if not isinstance(first, (Distinct, Group)) or index.multi:
@@ -106,8 +107,8 @@ def find_index_values(path: Access) -> IndexValues | None:
 def read_spelled_counts(
     index: IndexInfo, start: bytes, stop: bytes, snapshot: Snapshot
 ) -> list[tuple[bytes, Any, int]] | None:
-    """(key bytes, value, how many) of each value with start <= key bytes < stop, in order; None where some equal values may be
-    stored in several forms: views count each form."""
+    """(key bytes, value, number of documents) of each value with start <= key bytes < stop, in order; None if equal values may be
+    stored in several forms, because views count each form."""
     if EQUALS or index.multi:
         return None
     counts = [
@@ -117,7 +118,7 @@ def read_spelled_counts(
 
 
 def _value_with_key(index: IndexInfo, key: bytes, body: bytes) -> Any:
-    """The value of a document that has this key in an index; of several elements, the one that is shown."""
+    """The indexed value of a document, in a multi index the element with this key. Of several such elements, the chosen form."""
     value = index.value_of(codec.decode(body))
     if not index.multi or not isinstance(value, list):
         return value
@@ -125,14 +126,14 @@ def _value_with_key(index: IndexInfo, key: bytes, body: bytes) -> Any:
 
 
 def has_one_spelling(value: Any) -> bool:
-    """Whether all values that equal this one are stored alike."""
+    """Whether all values that equal this value are stored in the same form."""
     if isinstance(value, list):
         return all(map(has_one_spelling, value))
     return type(value) in _ONE_SPELLING
 
 
 def is_plainest(value: Any) -> bool:
-    """Whether this value would be shown of all that equal it."""
+    """Whether the form of this value is chosen among all equal values."""
     if isinstance(value, list):
         return all(map(is_plainest, value))
     return type(value) in _ONE_SPELLING or (type(value) is int and value in _SHORT_NUMBERS)

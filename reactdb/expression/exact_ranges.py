@@ -1,20 +1,19 @@
-"""Exact ranges: the part of an index that has the documents for which conditions hold, and no others.
+"""Exact ranges: the ranges of an index that hold exactly the documents that pass conditions.
 
-`analyse` finds ranges that surely have every such document, and each found document is tested. Here nothing is tested
-afterwards, so that the entries in the ranges can be counted. So a condition is either understood completely, or there is
-no answer:
+`analyse` finds ranges that hold at least these documents, and each document is tested afterwards. Entries are counted
+without a test, so the ranges have to be exact. They are known for these conditions:
 
-    row["a"] > 5, == , != ...        of the indexed value with a constant
+    row["a"] > 5, == , != ...        the indexed value and a constant
     row["a"].is_in([1, 2])           a list of constants
     row["a"].startswith("x")         a constant text
-    row.has_fields("a")              of fields of the document; not after ~
+    row.has_fields("a")              fields of the document; not after ~
     {"a": 1, "b": 2}                 the dict of a filter, without dicts inside
     &, |, ~                          of these, about one value; & also about all parts of a compound index
 
-Comparisons hold between values of all types, and so do the bytes of keys. A document without the value passes none of
-these conditions and has no entry.
+Values of different types are compared, too, and their key bytes have the same order. A document without the value passes
+none of these conditions, and has no entry.
 
-Rule of this file: it never evaluates a document. What is not listed here has no exact ranges.
+Rule of this file: it never evaluates a document. Any other condition has no exact ranges.
 """
 
 from __future__ import annotations
@@ -38,39 +37,41 @@ from reactdb.values.collation import key_bytes
 
 LEAST: Final = b""
 GREATEST: Final = b"\xff"
-# No key begins another, and no tag of a value is this: behind a key it stands after all that begins with the key.
+# No key is the beginning of another key, and no tag of a value is this byte. So a key with this byte appended is greater than
+# all bytes that begin with the key.
 AFTER: Final = b"\xff"
 # The first byte of an array, before its elements.
 ARRAY: Final = key_bytes([])[:1]
 
-# More constants in a list are as quickly read as looked up one by one.
+# For more ranges, a read of the documents is as quick as a count of each range.
 MOST_RANGES: Final = 1_000
 
 Ranges = tuple[tuple[bytes, bytes], ...]
-"""Sets of key bytes, start <= bytes < stop: in order, and apart from each other."""
+"""Ranges of key bytes, start <= bytes < stop, in order, without overlaps."""
 
 EVERYTHING: Final[Ranges] = ((LEAST, GREATEST),)
 
-# By the key of the node of a value: the ranges that it must be in. All of them together are the whole condition.
+# By the key of the node of a value: its ranges. The condition holds if each value is in its ranges.
 _Exact = dict[bytes, Ranges]
 
 
 def find_exact_ranges(conditions: Sequence[Predicate], index: Expression) -> Ranges | None:
-    """The ranges of an index with one entry for a document, hidden or not, that have all documents for which every
-    condition holds, and no others; None where there are none such, or too many.
+    """The ranges of an index that hold exactly the documents that pass every condition; None if they are not known, or are
+    more than MOST_RANGES.
 
     Args:
-        index: The indexed expression of `row`; for a compound index, `make_array` of its parts.
+        index: The indexed expression of `row`; for a compound index, `make_array` of its parts. The index has one entry,
+            hidden or not, for a document.
     """
     exact = find_exact_values(conditions)
     return None if exact is None else ranges_of_index(exact, index)
 
 
 def find_exact_values(conditions: Sequence[Predicate]) -> _Exact | None:
-    """The ranges of each value that the conditions are about, by the key of its node. The conditions hold exactly where
-    all these values are in their ranges. None: not known.
+    """The ranges of each value in the conditions, by the key of its node: the conditions hold exactly if all these values are
+    in their ranges. None if that is not known.
 
-    A condition that can fail has none, because a count must fail with it.
+    It is not known for a condition that can fail with an error, because a count has to fail with it.
     """
     exact: _Exact = {}
     for condition in conditions:
@@ -85,7 +86,7 @@ def find_exact_values(conditions: Sequence[Predicate]) -> _Exact | None:
 
 
 def ranges_of_index(exact: _Exact, index: Expression) -> Ranges | None:
-    """The ranges of an index that are exactly this condition; None where it is about anything else, too."""
+    """The ranges of an index that hold exactly the documents with these values; None if a value is not in the index."""
     if set(exact) == {index.key}:
         return exact[index.key]
     node = index.node
@@ -94,7 +95,7 @@ def ranges_of_index(exact: _Exact, index: Expression) -> Ranges | None:
     parts = [node_key(part) for part in node.arguments]
     if len(parts) < 2 or set(exact) != set(parts) or len(set(parts)) < len(parts):
         return None
-    # All values but the last must be single ones: the entries are in order of the first part, then of the next.
+    # Each part but the last needs a single value, because entries are in order of the first part, then of the next.
     start = ARRAY
     for part in parts[:-1]:
         if not exact[part]:
@@ -107,7 +108,7 @@ def ranges_of_index(exact: _Exact, index: Expression) -> Ranges | None:
 
 
 def _point(ranges: Ranges) -> bytes | None:
-    """The key bytes of the only value in the ranges; None where there may be several."""
+    """The key bytes of the only value in the ranges; None if there may be several."""
     if len(ranges) != 1:
         return None
     start, stop = ranges[0]
@@ -115,7 +116,7 @@ def _point(ranges: Ranges) -> bytes | None:
 
 
 def intersect(first: Ranges, second: Ranges) -> Ranges:
-    """What is in both."""
+    """The intersection of two sets of ranges."""
     crossings: list[tuple[bytes, bytes]] = []
     mine, theirs = iter(first), iter(second)
     one, other = next(mine, None), next(theirs, None)
@@ -131,7 +132,7 @@ def intersect(first: Ranges, second: Ranges) -> Ranges:
 
 
 def unite(ranges: Iterable[tuple[bytes, bytes]]) -> Ranges:
-    """What is in any of them."""
+    """The union of ranges, which may overlap and be in any order."""
     united: list[tuple[bytes, bytes]] = []
     for start, stop in sorted(ranges):
         if start >= stop:
@@ -171,8 +172,8 @@ def _find(node: Node) -> _Exact | None:
         return None if None in parts else _unite_all([part for part in parts if part is not None])
     if node.operation == "not":
         inner = _find(node.arguments[0])
-        # Of several values, one may be outside of its ranges while the other is inside. A document without a field ends
-        # every other condition than has_fields, which is false then, and its opposite true.
+        # With several values, the opposite holds already if one of them is outside of its ranges. And without the field,
+        # `has_fields` is false and its opposite true, while every other condition and its opposite do not hold.
         if inner is None or len(inner) != 1 or _has_operation(node, "has_fields"):
             return None
         return {key: _complement(ranges) for key, ranges in inner.items()}
@@ -190,7 +191,8 @@ def _has_operation(node: Node, name: str) -> bool:
 
 
 def _unite_all(parts: list[_Exact]) -> _Exact | None:
-    """Parts about the same one value. Where it is missing, the first part ends the condition, and no other can hold."""
+    """The union of parts about the same value; None for parts about several values. (If the value is missing, the first part
+    ends the condition, so no later part can hold.)"""
     keys = {key for part in parts for key in part}
     if len(keys) != 1 or not all(parts):
         return None
@@ -199,7 +201,7 @@ def _unite_all(parts: list[_Exact]) -> _Exact | None:
 
 
 def _find_test(node: Call) -> tuple[Node, Ranges | None]:
-    """A value, and the ranges in which the test of it holds; None where it is no such test."""
+    """The tested value, and the ranges in which the test holds; None in their place if it is no such test."""
     first = node.arguments[0]
     if len(node.arguments) != 2:
         return first, None
@@ -241,7 +243,7 @@ def _find_in_pattern(value: Node, pattern: Node) -> _Exact | None:
     exact: _Exact = {}
     for name, wanted in fields_of_pattern(pattern):
         constant = constant_of(wanted)
-        # A dict in the pattern agrees with objects that have more fields.
+        # A dict in the pattern also matches objects with more fields.
         if constant is None or isinstance(constant[0], dict):
             return None
         exact[key_of_field(name)] = _compare("eq", key_bytes(constant[0]))

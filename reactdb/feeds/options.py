@@ -98,9 +98,9 @@ def check_options(options: Mapping[str, Any], check_query: Callable[[FeedOptions
     others = dict(options)
     size = others.pop("changefeed_queue_size", DEFAULT_QUEUE_SIZE)
     try:
-        checked = _checked_before(**others)
+        checked = _check_cached(**others)
     except TypeError:
-        # A value that cannot be hashed is none of an option's: the same without the cache says so.
+        # A value that cannot be hashed is wrong for every option. The check without the cache raises its error.
         checked = _check_others(**others)
     check_query(checked)
     if type(size) is int and size == DEFAULT_QUEUE_SIZE:
@@ -144,9 +144,9 @@ def _check_others(**options: Any) -> FeedOptions:
     return FeedOptions(queue_size=DEFAULT_QUEUE_SIZE, **fields)
 
 
-# Very many feeds have the same options: they are checked once, and share one value. Typed, because `True` is an option where
-# `1` is none.
-_checked_before = lru_cache(maxsize=64, typed=True)(_check_others)
+# Very many feeds have the same options, so these are checked once, and the feeds share one value. Typed, because `True` may be
+# right for an option for which `1` is wrong.
+_check_cached = lru_cache(maxsize=64, typed=True)(_check_others)
 
 
 def check_predicate_error(value: Any) -> str:

@@ -193,8 +193,8 @@ class FeedQueue:
 
 
 @lru_cache(maxsize=64)
-def no_deltas(limit: int) -> FeedQueue:
-    """The queue of feeds that nothing is put into: one for very many."""
+def empty_queue(limit: int) -> FeedQueue:
+    """The common queue of very many feeds, of at most `limit` deltas. Nothing is ever put into it."""
     return FeedQueue(limit)
 
 

@@ -42,7 +42,7 @@ from reactdb.feeds.queues import (
     OwnQueue,
     Pace,
     Queue,
-    no_deltas,
+    empty_queue,
     squash_queue,
 )
 from reactdb.feeds.request import Request
@@ -402,7 +402,7 @@ class Subscription:
     def wait_to_share(self) -> None:
         """Nothing is queued for it before it shares: it needs no empty queue of its own."""
         if self.queue is not None and not self.queue.dropped:
-            self.queue = no_deltas(self.request.options.queue_size)
+            self.queue = empty_queue(self.request.options.queue_size)
 
     def share(self, queue: ReadPosition | CallPosition) -> None:
         """From now on, read published deltas from a broadcast, at this position."""

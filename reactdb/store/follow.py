@@ -11,12 +11,10 @@ grow, to 0.4 s.
 
 A report comes before the commit can be read. But a writer holds SQLite's write lock from before its first write until
 the commit can be read, and the system says who has the lock. So after a report, looks with short pauses continue while
-there is a writer. The reports of this process's own commits cannot be told from others. After such a report, and while
-commits come fast, the thread does not wait for reports until the next look, so that a thousand own commits a second are fifty
-looks.
+there is a writer. Commits of this process cause the same reports. After a report without news, and while commits come
+fast, the thread does not wait for reports until the next look. So a thousand own commits a second cause fifty looks.
 
-A report is a hint only: it may be lost, and the look that comes anyway finds the commit. Nothing else of a fork's child
-or of an error needs repair.
+A report is a hint only. If it is lost, the next look finds the commit.
 
 The same thread answers other processes that ask for the feeds of this one (see `activity`).
 
@@ -119,7 +117,7 @@ class Watched:
             if not self.is_busy:
                 self._heard = now
         self._is_long |= now - self._heard >= BUSY_S / SHARE
-        # Whatever is written from here on is reported; whatever a writer has finished by now, the poll finds.
+        # A write after this line is reported. A commit that a writer has finished before is found by the poll.
         is_reported = events.is_watched(name) or (self._is_long and events.watch(name, engine.path))
         is_written = None if engine.guard is None else engine.guard.has_foreign_writer()
         has_news = self.poll(engine)

@@ -4,7 +4,7 @@
     the names of tables        the entries about tables alone
     anything else              every change since, once; later answers use them too
 
-Rule of this file: it decides what is read. `log` reads, and `undo` reverts.
+Rule of this file: it decides how much is read. `log` reads, and `undo` reverts.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from reactdb.store.undo import Undo
 class LaterChanges:
     """See the head of this file.
 
+    Attributes:
+        seq: The seq of the view.
+
     Thread safety: any thread, each with a snapshot of its own.
     """
 
@@ -31,7 +34,7 @@ class LaterChanges:
 
     @property
     def is_read(self) -> bool:
-        """Whether a reader has needed all of them."""
+        """Whether all later changes were read, for an answer that needed them."""
         return self._undo.until > self.seq
 
     def read(self, now: Snapshot) -> Undo:
@@ -52,8 +55,9 @@ class LaterChanges:
             return self._names.at(now, self.seq, now.seq)
 
 
-class ReadAsNeeded:
-    """The later changes up to one snapshot, with the interface of `Undo`. Each method raises as `LaterChanges.read`."""
+class LazyReversal:
+    """The `Reversal` of the later changes up to one snapshot. Each method reads what it needs, and raises as
+    `LaterChanges.read`."""
 
     def __init__(self, later: LaterChanges, now: Snapshot) -> None:
         self._later = later

@@ -3,15 +3,15 @@
     {}                                    the documents of the collection
     {team: "a"}, {team: {$in: [...]}}     the entries of an index on `team`, or that begins with it
     {team: "a", score: {$gt: 5}}          of an index on `team` and `score`
-    {score: {$gt: 5, $lt: 9}}             if no document has several entries in the index: in an array one element may be
-                                          above 5 and another one below 9
+    {score: {$gt: 5, $lt: 9}}             if no document has several entries in the index: one element of an array may be
+                                          above 5, and another element below 9
 
-A comparison is about values of its own type, and an array matches if one of its elements does. The entries of an index say
-the same: see `index_keys`. Only values with exact keys are taken: texts without a collation, numbers, booleans, ObjectIds and
-dates.
+A comparison concerns values of its own type, and an array matches if an element matches. The entries of an index follow the
+same rules: see `index_keys`. Only values with exact keys are counted: texts without a collation, numbers, booleans,
+ObjectIds and dates.
 
-Rule of this file: what is not certain has no count here, and the documents are read and tested. As no document is read here, a
-damaged one is not noticed.
+Rule of this file: a count here equals the number of matching documents. If this is not certain, there is no count, and the
+documents are read and tested. No document is read here, so a damaged document is not noticed.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ __all__ = ["count_matches", "counting_stages"]
 Document = dict[str, Any]
 Ranges = list[tuple[bytes, bytes]]
 
-# The byte of a number, and one that is above that of NaN: no comparison with a number holds for NaN.
+# The first byte of numbers, and a bound above NaN: no comparison of a number holds for NaN.
 _NUMBERS: Final = value_bytes(0)[:1]
 _AFTER_NAN: Final = _NUMBERS + b"\x01"
 
 
 def count_matches(snapshot: Snapshot, table: TableInfo, selection: FilterSelection) -> int | None:
-    """How many documents match, without reading one; None where they have to be read."""
+    """The number of matching documents, without a read of documents; None if they have to be read."""
     if not selection.spec:
         return snapshot.count(table)
     conditions = _conditions_of(selection)

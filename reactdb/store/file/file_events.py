@@ -4,13 +4,14 @@ On Linux the reports come from inotify (https://man7.org/linux/man-pages/man7/in
 `ctypes`, because Python has no module for it. Elsewhere, and where the limits of the user are reached, `watch` says so,
 and the wait is a plain wait.
 
-A report is a hint. It comes before the written commit can be read; it comes for the commits of this process, too; and
-it can be missing. So whoever waits looks by itself, after a report and after a while without one.
+A report is a hint. It comes before the written commit can be read, it also comes for commits of this process, and it
+can be missing. So the caller looks into the file after a report, and after a while without a report.
 
-A watch ends with its first report, because each report takes a writer's time, and mostly one is enough.
+A watch ends with its first report, because each report costs the writer time, and a second report before the next look
+would be of no use.
 
 The write-ahead log is watched for writes, and not the folder: a folder reports the writes of all files in it, and each
-report wakes a thread. Nobody reports the writes to the -shm file, because they go through shared memory.
+report wakes a thread. Writes to the -shm file are not reported, because they go through shared memory.
 
 Rule of this file: it waits and reports. It never opens a file (see `identity`).
 """
