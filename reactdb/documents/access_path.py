@@ -154,10 +154,10 @@ class Access(Value):
         self.before_nth = before_nth
 
     def with_offset(self) -> Access:
-        """The same, with the skips that come before all other steps made part of the reading: then no document is read for
-        them. Also with the elements before that of an `nth`, which stays a step.
+        """The same path, with the leading skips as its `offset`, so that no document is read for them. The offset also has the
+        elements before that of a leading `nth`, which stays a step.
 
-        A feed does not need it: it follows a skip as a step.
+        Feeds do not use it: for them, a skip is a step.
         """
         if not self.rest or self.keys is not None or self.detour is not None or self.ties:
             return self
@@ -547,7 +547,7 @@ def index_for_filters(
     A filter that may fail with an error ends the search: it might fail on a document that the index does not contain.
     """
     best: tuple[IndexInfo | None, tuple[KeyRange, ...]] | None = None
-    # The filters before this place cannot fail. That is only looked at where an index could serve, because it takes longer.
+    # The filters before this place cannot fail. This is only checked if an index could serve, because the check takes longer.
     checked = 0
     for place, step in enumerate(steps):
         if not isinstance(step, Filter):

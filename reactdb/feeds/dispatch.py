@@ -68,14 +68,15 @@ class Dispatcher:
                 try:
                     if not turn.acquire(False):
                         return
-                    # Only this thread takes any away. It is taken away last: interrupted, it is still first in line.
+                    # Only this thread removes items, each after its run: an interrupted item is still first in line.
                     while line:
                         line[0].run()
                         if line:
                             # Not in a forked child, which has none.
                             del line[0]
                 finally:
-                    # Taken inside of `try`, because Ctrl-C may strike after that call; so this is where it shows whether it was.
+                    # The turn is acquired inside of `try`, because Ctrl-C may strike right after that call. So only the release
+                    # shows whether this thread has it.
                     try:
                         turn.release()
                     except RuntimeError:
@@ -165,7 +166,7 @@ class Node:
         """
         if subscription.can_share(seq):
             if self.waiting is not None:
-                # They are called in the order in which they came.
+                # First the earlier subscription: callbacks are called in the order of their subscriptions.
                 self._share_waiting()
             elif not self.apart and not self.broadcasts:
                 subscription.wait_to_share()

@@ -251,17 +251,19 @@ class FeedHub:
     def _attach_now(
         self, subscription: Subscription, bootstrapped: Bootstrapped | None, *, is_last: bool
     ) -> bool:
-        """From now on. False: the bootstrapped view is too far from that; or, without one, there are commits to catch up with.
+        """Join at the present. Returns False, without joining, if the bootstrapped view is too far behind; or, without such a
+        view, if there are commits to catch up with.
 
-        `is_last`: it joins all the same. Writers wait while a bootstrapped view reads the changes since, or, where that is not
-        possible, while it is seeded.
+        Args:
+            is_last: Join in both cases. Writers wait while a bootstrapped view reads the changes since then, or, if that is not
+                possible, while the view is seeded.
         """
         with Later(self.engine) as later:
             with self._lock_exclusively():
                 snapshot = later.enter()
                 end = snapshot.end()
                 seq = end[0]
-                # The snapshot is also the one to join with, so that a start is one read transaction.
+                # The same snapshot serves for the join, so that a start is one read transaction.
                 if not (is_last or bootstrapped is not None or self._is_published(end, snapshot.catalogue)):
                     return False
                 most = LAST_CHANGES

@@ -52,7 +52,8 @@ class CommitListener(Protocol):
 
     @property
     def route(self) -> Callable[[Commit], None]:
-        """Takes in the next commit, and says in `Publisher.routing_thread` where. Must not raise, run user code or write."""
+        """The function that takes in the next commit. During its call, `Publisher.routing_thread` is its thread. It must not
+        raise, run user code or write."""
 
     def lowest_needed(self, oldest: int) -> int | None:
         """The smallest position >= `oldest` from which some feed has still to read the log, or None. Called without the publish

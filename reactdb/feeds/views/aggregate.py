@@ -69,7 +69,8 @@ class DerivedView:
                 add(initial.value)
 
     def _read_values(self, snapshot: Snapshot, expression: Any) -> list[tuple[bytes, Any, int]] | None:
-        """(key bytes, value, how many) of each value of an expression below, where the entries of an index say it; else None."""
+        """(key bytes, value, number of documents) of each value of an expression below, from the entries of an index; None if
+        they do not have it."""
         below = self.below
         if not isinstance(below, SelectView) or below.pipeline.steps:
             return None
@@ -102,8 +103,8 @@ class AggregateView(DerivedView):
         self._reported = accumulator.result
 
     def _find_counts(self, tables: Mapping[int, TableInfo]) -> list[EntryCount] | None:
-        """For a count: how to count the values below, of each member of a union, without their documents; None where they
-        have to be read. `tables`: those of now, by number."""
+        """The counts of the values below, one for each member of a union; None if this is no count, or if documents have to be
+        read. `tables`: the present tables, by number."""
         if self.kind != "count":
             return None
         below = self.below

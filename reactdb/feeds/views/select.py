@@ -135,7 +135,7 @@ class SelectView(PairingView):
                         yield Initial(result[0])
 
     def find_count(self, tables: Mapping[int, TableInfo]) -> EntryCount | None:
-        """How to count the result without its documents; None where they have to be read. `tables`: those of now, by number."""
+        """The count of the result; None if its documents have to be read. `tables`: the present tables, by number."""
         table = tables.get(self.source.table.id)
         return None if table is None else self.source.find_count(table, self.pipeline.steps)
 

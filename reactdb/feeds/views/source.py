@@ -182,10 +182,10 @@ class Source:
             yield self.sort_key_of(place), row.key, row.body
 
     def find_count(self, table: TableInfo, steps: Sequence[Step]) -> EntryCount | None:
-        """The count of the documents that belong here and pass the steps; None where they have to be read.
+        """The count of the documents of this source that pass the steps; None if they have to be read.
 
         Args:
-            table: The table with its indexes of now.
+            table: The table with its present indexes.
         """
         access = self._access
         if not access.is_detour and access.index is not None and not _has_index(table, access.index):
@@ -193,8 +193,8 @@ class Source:
         return find_count(access.copy_with(table=table), steps)
 
     def read_values(self, snapshot: Snapshot, expression: Any) -> list[tuple[bytes, Any, int]] | None:
-        """(key bytes, value, how many) of each value that an expression has among the documents that belong here; None where the
-        entries of an index do not give them."""
+        """(key bytes, value, number of documents) of each value of an expression among the documents of this source, from the
+        entries of its index; None if they do not have it."""
         index, table = self.index, snapshot.catalogue.by_id.get(self.table.id)
         if index is None or table is None or self._positions is not None or not _has_index(table, index):
             return None
