@@ -169,8 +169,8 @@ class UndoStack:
         # The content of a document's newest version is that of an earlier one: (its seq, the seq of the earlier one).
         self._restored: dict[Place, tuple[int, int | None]] = {}
         self._moved: Moved | None = None
-        # The commit of `_moved` may still be under way.
-        self._is_in_flight = False
+        # The newest move whose commit is decided. The commit of another `_moved` may still be under way.
+        self._decided: Moved | None = None
         self._lost: HistoryLost | None = None
         # The labels of the open groups, and the step of the outermost one once it has a commit.
         self._groups: list[str | None] = []
@@ -267,8 +267,9 @@ class UndoStack:
     def state(self) -> tuple[bool, bool, str | None, str | None]:
         """`can_undo`, `can_redo`, `undo_label` and `redo_label`, of one moment."""
         self._session.check_open()
+        decided = self._decided
         with self._session.engine.fresh_snapshot() as snapshot, self._lock:
-            low = self._follow(snapshot, has_turn=False)
+            low = self._follow(snapshot, decided)
             undo = self._undo[-1] if self._undo and self._undo[-1].first > low else None
             redo = self._redo[-1] if self._redo and self._redo[-1].first > low else None
         return (
@@ -377,14 +378,15 @@ class UndoStack:
         finally:
             with self._lock:
                 if moved and self._moved is moved[-1]:
-                    # The commit is decided, and the next look finds it in the log, or does not.
-                    self._is_in_flight = False
+                    # A look that begins from now on finds the commit in the log, or it is not stored.
+                    self._decided = self._moved
             self._notify()
 
     def _has_step(self, direction: str) -> bool:
         """Whether there is one. Raises HistoryLost where steps were forgotten, or their history is gone."""
+        decided = self._decided
         with self._session.engine.fresh_snapshot() as snapshot, self._lock:
-            low = self._follow(snapshot, has_turn=False)
+            low = self._follow(snapshot, decided)
             steps = self._undo if direction == UNDO else self._redo
             if steps and steps[-1].first <= low:
                 self._lost = HistoryLost(steps[-1].first - 1, low + 1, f"{direction}: ")
@@ -403,7 +405,8 @@ class UndoStack:
     ) -> dict[str, Any] | None:
         """Write the other versions of the newest step's documents. Under the write lock and under `_lock`."""
         snapshot = transaction.snapshot()
-        self._follow(snapshot, has_turn=True)
+        # This thread has the write lock, so every earlier commit is decided.
+        self._follow(snapshot, self._moved)
         source, target = (self._undo, self._redo) if direction == UNDO else (self._redo, self._undo)
         if not source:
             return None
@@ -463,7 +466,6 @@ class UndoStack:
             target.append(kept)
         if mark is not None:
             self._moved = Moved(transaction.first, mark, source, target, step, kept, known)
-            self._is_in_flight = True
             moved.append(self._moved)
         skipped = [{"table": one["table"], "key": one["key"]} for one in conflicts]
         return {"label": step.label, "restored": len(allowed), "skipped": skipped}
@@ -496,16 +498,17 @@ class UndoStack:
     # -----------------------------------------------------------------------------------------------------------
     # Following the log. Everything below is called under `_lock`
 
-    def _follow(self, snapshot: Snapshot, *, has_turn: bool) -> int:
+    def _follow(self, snapshot: Snapshot, decided: Moved | None) -> int:
         """Take in the commits up to the snapshot. Returns the seq up to which history was removed.
 
         Args:
-            has_turn: This thread has the write lock, so no commit is under way.
+            decided: The newest move whose commit was decided before the snapshot began. An older snapshot lacks the commit, also
+                where it is stored.
         """
         low = read_low_water(snapshot.connection)
         head = snapshot.seq
         moved = self._moved
-        if moved is not None and (has_turn or head >= moved.seq or not self._is_in_flight):
+        if moved is not None and (head >= moved.seq or moved is decided):
             self._settle(snapshot)
         if head <= self._seq:
             return low

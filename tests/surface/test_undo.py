@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import reactdb
 from reactdb import Conflict, HistoryLost, InvalidOption, UsageError, row
 from reactdb.errors import DatabaseClosed
+from reactdb.session import session_of
 
 
 @pytest.fixture
@@ -260,6 +262,31 @@ class TestConflicts:
             with pytest.raises(UsageError, match="longer than a transaction"):
                 transaction.undo_stack()
         assert stack.can_undo
+
+    def test_a_look_that_began_before_an_undo_does_not_take_it_for_lost(self, tmp_path, monkeypatch):
+        with reactdb.connect(tmp_path / "look.db", origin="ui") as db:
+            todos = db.table_create("todos")
+            stack = db.undo_stack()
+            todos.insert({"id": 1})
+            engine = session_of(db).engine
+            begin = engine.fresh_snapshot
+
+            @contextmanager
+            def begin_before_an_undo():
+                with begin() as snapshot:
+                    monkeypatch.undo()
+                    undoing = threading.Thread(target=stack.undo)
+                    undoing.start()
+                    undoing.join()
+                    yield snapshot
+
+            monkeypatch.setattr(engine, "fresh_snapshot", begin_before_an_undo)
+            stack.state()
+
+            assert todos.count().run() == 0
+            assert (stack.can_undo, stack.can_redo) == (False, True)
+            stack.redo()
+            assert todos.get(1).run() == {"id": 1}
 
     @pytest.mark.parametrize("is_memory", [False, True])
     def test_threads_that_undo_at_once_undo_one_step_each(self, tmp_path, is_memory):
