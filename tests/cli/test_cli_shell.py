@@ -267,9 +267,11 @@ class Window:
         )
 
     def wait_for(self, text: str) -> str:
-        """The picture, as soon as it has a text."""
+        """The picture, as soon as it has a text, also where the window breaks the text into two lines."""
         end = time.monotonic() + 30
-        while text not in (picture := "\n".join(self.screen.display)):
+        while text not in (picture := "\n".join(self.screen.display)) and text not in picture.replace(
+            "\n", ""
+        ):
             assert time.monotonic() < end, picture
             try:
                 self._stream.feed(self.child.read_nonblocking(65_536, 1))
