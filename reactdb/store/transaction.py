@@ -366,14 +366,11 @@ class WriteTransaction:
         if body is not None and may_have_blobs(body):
             self._check_blobs(body)
         table_id, memory = table.id, self.memory
-        name = table_id, key
-        latest = self._latest.get(name)
         had_tombstone = False
         gain = 0
         if old is None:
             assert body is not None
             kind = INSERT
-            place = NEW if latest is None else RETURNED
             prev = old_body = None
             if memory.tombstones.get(table_id) is not False and self._may_have_tombstones(table):
                 prev, had_tombstone = self._find_tombstone(table, key)
@@ -382,10 +379,7 @@ class WriteTransaction:
             gain = -adler32(old_body, adler32(key, table_id))
             if body is None:
                 assert kind == DELETE
-                place = BURIED
                 memory.tombstones[table_id] = True
-            else:
-                place = MOVED if latest is None else latest[7]
         if (old is None or body is None) and table_id in memory.greatest:
             memory.move_greatest(table_id, key, body is not None)
         beside: Sequence[tuple[TableInfo, bytes, bytes | None]] = ()
@@ -399,6 +393,15 @@ class WriteTransaction:
             moves, places = index_moves(table, key, old_body, body, has_places=self.changes is not None)
             if moves is not None and self.catalogue.unique:
                 self._claim(moves[1])
+        # Only now: a hook, and a look at unique values, may have flushed the buffer.
+        name = table_id, key
+        latest = self._latest.get(name)
+        if body is None:
+            place = BURIED
+        elif latest is None:
+            place = NEW if old is None else MOVED
+        else:
+            place = RETURNED if old is None else latest[7]
         # The same object where it can be: it is kept, as seq and commit, with each change that waits.
         step, first, time, origin = self.count, self.first, self.time, self.origin
         seq = first + step if step else first

@@ -31,6 +31,27 @@ def emails(users: Any) -> dict[Any, Any]:
     return {one["id"]: one.get("email") for one in users}
 
 
+def test_a_look_at_unique_values_in_the_middle_of_a_write_leaves_one_head_a_key(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The look gives SQLite the earlier writes of the same transaction, also those of the same document."""
+    monkeypatch.setattr(unique.Claims, "is_long", lambda claims: True)
+    with reactdb.connect(path) as db:
+        users = db.table_create("users")
+        users.index_create("email", unique=True)
+        users.insert({"id": 1, "email": "a"})
+        with db.transaction():
+            users.insert({"id": 3, "email": "c"})
+            users.get(3).update({"email": "d"})
+            users.get(1).delete()
+            users.insert({"id": 1, "email": "e"})
+            users.get(1).update({"email": "f"})
+
+        assert {1: "f", 3: "d"} == emails(users)
+
+    assert [] == problems(path)
+
+
 class TestSingleWrites:
     @pytest.mark.parametrize(
         "write",
