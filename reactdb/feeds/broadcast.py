@@ -483,7 +483,7 @@ class ReadPosition(BroadcastPosition):
         return self._dropped + late if late > 0 else self._dropped
 
     def next(self, reported: int) -> AnyDelta | int | None:
-        """The number of dropped deltas, if there are more than `reported`; else the next delta; None where there is none now."""
+        """Returns: the number of dropped deltas, if it is more than `reported`; otherwise the next delta, or None without one."""
         # In this order: wherever the publisher moves the entry, the earliest delta that there is room for is not before it.
         entry, number, end = self.at, self._number, self._stop
         if end is None:

@@ -171,7 +171,7 @@ class FeedQueue:
             self.dropped += 1
 
     def next(self, reported: int) -> AnyDelta | int | None:
-        """The number of dropped deltas, if there are more than `reported`; else the next delta; None where there is none now."""
+        """Returns: the number of dropped deltas, if it is more than `reported`; otherwise the next delta, or None without one."""
         dropped = self.dropped
         if dropped != reported:
             return dropped - reported

@@ -113,7 +113,7 @@ ENTRY_AT = (
     "SELECT value, key, tag FROM entries WHERE index_id = ? AND value >= ? AND value < ?"
     " ORDER BY value {0}, key {0}, tag {0} LIMIT 1 OFFSET ?"
 )
-# The conditions of `ENTRIES` and `FOUND`, and those that begin at a place, in ascending and in descending order.
+# Conditions of `ENTRIES` and `FOUND`: from a value, or from a place behind skipped entries; ascending, then descending.
 FROM_VALUE, FROM_PLACE = "e.value >= ?", "(e.value, e.key, e.tag) >= (?, ?, ?)"
 BELOW_VALUE, UP_TO_PLACE = "e.value < ?", "(e.value, e.key, e.tag) <= (?, ?, ?)"
 CANDIDATES = "SELECT key FROM entries WHERE index_id = ? AND value >= ? AND value < ?"

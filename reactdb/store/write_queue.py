@@ -48,7 +48,7 @@ class Waiter:
         waited_s: How much of the busy timeout the wait has used up; 0.0 where it was shorter than `NOTED_S`.
     """
 
-    # Most writes wait for nobody, and set none of these.
+    # Most writes do not wait for other writes, and set none of these.
     block: Block | None = None
     is_taken = False
     is_done = False

@@ -173,7 +173,7 @@ class FileEvents:
         reports: dict[int, bool] = {}
         for watch, mask, _, _ in EVENT.iter_unpack(self._inotify.read()):
             if mask & IN_Q_OVERFLOW:
-                # Some reports were dropped, perhaps those that a watch has ended. So the next look begins every watch anew.
+                # The system dropped reports, perhaps the report of a watch's end. So the next look begins every watch anew.
                 names, self._names = self._names, set()
                 return dict.fromkeys(names, True)
             for name in self._watches.get(watch, ()):
