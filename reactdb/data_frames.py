@@ -5,7 +5,7 @@ first schema. Then part after part is decoded straight into columns. A part that
 improves the schema; parts that were made with an older schema are made again. So the result is the same as if all documents had
 been looked at first, and usually few are.
 
-Rule of this file: pyarrow, pandas and polars are imported where they are used. `reactdb.columns` has the types.
+Rule of this file: pyarrow, pandas and polars are imported where they are used. `reactdb.arrow` has the types.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from reactdb.session import Session
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from reactdb.columns.arrays import Struct
+    from reactdb.arrow.arrays import Struct
 
 # Documents that are made into arrays together.
 PART: Final = 4_096
@@ -203,7 +203,7 @@ def make_table(
     Raises:
         SchemaMismatch: A document does not fit the schema.
     """
-    from reactdb.columns.decoding import without_collector
+    from reactdb.arrow.decoding import without_collector
 
     parts = [documents[start : start + PART] for start in range(0, len(documents), PART)]
     with without_collector():
@@ -213,8 +213,8 @@ def make_table(
 
 
 def _with_schema(parts: Sequence[Part], schema: pa.Schema, table: str, *, is_encoded: bool) -> pa.Table:
-    from reactdb.columns.arrays import Misfit
-    from reactdb.columns.arrow_types import struct_of
+    from reactdb.arrow.arrays import Misfit
+    from reactdb.arrow.types import struct_of
 
     struct = struct_of(list(schema))
     convert = _converter(struct, is_encoded=is_encoded)
@@ -244,15 +244,15 @@ def _join(made: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
 
 
 def _decode(part: Part, *, is_encoded: bool) -> list[dict[str, Any]]:
-    from reactdb.columns.decoding import decode_many
+    from reactdb.arrow.decoding import decode_many
 
     return decode_many(part) if is_encoded else list(part)
 
 
 def _converter(struct: Struct, *, is_encoded: bool) -> Callable[[Part], list[Any] | None]:
     """A function that gives the arrays of a part; None where some document may not fit."""
-    from reactdb.columns.arrays import Misfit
-    from reactdb.columns.decoding import column_decoder
+    from reactdb.arrow.arrays import Misfit
+    from reactdb.arrow.decoding import column_decoder
 
     columns = (
         column_decoder(struct.names, is_complete=struct.is_complete) if is_encoded and struct.names else None
@@ -277,7 +277,7 @@ class InferredTable:
     """Parts of documents that become one table. See the head of this file."""
 
     def __init__(self, parts: Sequence[Part], names: list[str] | None, *, is_encoded: bool) -> None:
-        from reactdb.columns.arrow_types import make_inference
+        from reactdb.arrow.types import make_inference
 
         self._parts = parts
         self._names = names
@@ -345,7 +345,7 @@ class InferredTable:
     def _infer(self) -> pa.Schema:
         import pyarrow as pa
 
-        from reactdb.columns.arrow_types import unseen_field
+        from reactdb.arrow.types import unseen_field
 
         fields = self._inference.fields()
         if self._names is not None:
@@ -354,7 +354,7 @@ class InferredTable:
         return pa.schema(fields)
 
     def _make_converter(self, *, is_complete: bool) -> Callable[[Part], list[Any] | None]:
-        from reactdb.columns.arrow_types import struct_of
+        from reactdb.arrow.types import struct_of
 
         struct = struct_of(list(self._schema), is_complete=is_complete)
         if self._names is not None:
@@ -435,8 +435,8 @@ def documents_of_frame(frame: Any) -> list[dict[str, Any]] | None:
 
 
 def _documents_of_arrow(table: pa.Table) -> list[dict[str, Any]]:
-    from reactdb.columns.arrow_types import values_of
-    from reactdb.columns.rows import ROWS_AT_ONCE, check_names, dicts
+    from reactdb.arrow.types import values_of
+    from reactdb.arrow.rows import ROWS_AT_ONCE, check_names, dicts
 
     names = check_names(list(table.column_names), "the rows")
     makers = [values_of(field.type, field.name) for field in table.schema]
@@ -451,8 +451,8 @@ def _documents_of_pandas(frame: Any) -> list[dict[str, Any]]:
     check_installed("insert of a DataFrame", "pyarrow", "pandas")
     import pyarrow as pa
 
-    from reactdb.columns.arrow_types import values_of
-    from reactdb.columns.rows import check_names, dicts
+    from reactdb.arrow.types import values_of
+    from reactdb.arrow.rows import check_names, dicts
 
     names = list(frame.columns)
     for name in names:

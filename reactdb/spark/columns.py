@@ -18,7 +18,7 @@
     ARRAY               list
     VARIANT             everything, see `variant`
 
-Rule of this file: it knows Spark's types. `reactdb.columns.arrays` makes the arrays.
+Rule of this file: it knows Spark's types. `reactdb.arrow.arrays` makes the arrays.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
-from reactdb.columns.arrays import (
+from reactdb.arrow.arrays import (
     Array,
     Column,
     DecimalColumn,
@@ -46,7 +46,7 @@ from reactdb.columns.arrays import (
     insert_nulls,
     nulls_of,
 )
-from reactdb.columns.inference import ANYTHING
+from reactdb.arrow.inference import ANYTHING
 from reactdb.errors import InvalidOption
 from reactdb.spark.variant import variant_of
 

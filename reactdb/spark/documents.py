@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from reactdb.columns.arrays import Column, Misfit, Struct, insert_nulls
-from reactdb.columns.decoding import column_decoder, decode_many
+from reactdb.arrow.arrays import Column, Misfit, Struct, insert_nulls
+from reactdb.arrow.decoding import column_decoder, decode_many
 from reactdb.errors import InvalidOption, SchemaMismatch
 from reactdb.json import dumps_plain
 from reactdb.spark.columns import column_for

@@ -1,4 +1,4 @@
-"""Inference with Spark's types: see `reactdb.columns.inference` for the rules.
+"""Inference with Spark's types: see `reactdb.arrow.inference` for the rules.
 
     seen                              type
     --------------------------------  -----------------------------------------------------------------------------------
@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
-from reactdb.columns.inference import TypeFamily, TypeInference, simple_types
+from reactdb.arrow.inference import TypeFamily, TypeInference, simple_types
 
 TEXT, DOUBLE = spark.StringType(), spark.DoubleType()
 TYPES = TypeFamily(

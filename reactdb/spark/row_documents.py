@@ -16,7 +16,7 @@ from uuid import UUID
 
 from pyspark.sql import types as spark_types
 
-from reactdb.columns.rows import (
+from reactdb.arrow.rows import (
     ROWS_AT_ONCE,
     Values,
     check_names,

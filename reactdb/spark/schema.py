@@ -22,7 +22,7 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
-from reactdb.columns.decoding import decode_many
+from reactdb.arrow.decoding import decode_many
 from reactdb.errors import HistoryLost, InvalidOption, TableNotFound
 from reactdb.spark.fleet import open_snapshot, range_of
 from reactdb.spark.inference import Inference, scalar_type

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from reactdb.columns.decoding import without_collector
+from reactdb.arrow.decoding import without_collector
 from reactdb.errors import HistoryDiverged
 from reactdb.spark.columns import arrow_schema, check_type, column_for
 from reactdb.spark.documents import DocumentColumn, Rows, finish_batch, value_array

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from pyspark.sql import types as spark_types
 
-from reactdb.columns.rows import ROWS_AT_ONCE
+from reactdb.arrow.rows import ROWS_AT_ONCE
 from reactdb.errors import CorruptDatabase, InvalidDocument, InvalidOption, format_value
 from reactdb.spark.row_documents import variants
 from reactdb.spark.schema import FORMS

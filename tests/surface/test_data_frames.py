@@ -31,8 +31,8 @@ pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
 
 from reactdb import data_frames  # noqa: E402
-from reactdb.columns.arrays import Misfit  # noqa: E402
-from reactdb.columns.arrow_types import column_of, make_inference, struct_of, values_of  # noqa: E402
+from reactdb.arrow.arrays import Misfit  # noqa: E402
+from reactdb.arrow.types import column_of, make_inference, struct_of, values_of  # noqa: E402
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC)
 OTHER_ZONE = datetime(2026, 1, 2, 5, 4, 5, 600, tzinfo=timezone(timedelta(hours=2)))
@@ -303,7 +303,7 @@ def test_nothing_of_spark_is_imported(games):
     games.insert({"id": 1})
     games.to_arrow()
 
-    assert not [name for name in ("reactdb.data_frames", "reactdb.columns.arrays") if uses_spark(name)]
+    assert not [name for name in ("reactdb.data_frames", "reactdb.arrow.arrays") if uses_spark(name)]
 
 
 def uses_spark(module: str) -> bool:

@@ -32,7 +32,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from reactdb.columns.arrays import (
+from reactdb.arrow.arrays import (
     Array,
     Coarse,
     Column,
@@ -45,8 +45,8 @@ from reactdb.columns.arrays import (
     Text,
     Void,
 )
-from reactdb.columns.inference import ANYTHING, CONFLICT, TypeFamily, TypeInference, simple_types
-from reactdb.columns.rows import (
+from reactdb.arrow.inference import ANYTHING, CONFLICT, TypeFamily, TypeInference, simple_types
+from reactdb.arrow.rows import (
     Values,
     check_names,
     lists_of,
