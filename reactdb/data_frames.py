@@ -435,8 +435,8 @@ def documents_of_frame(frame: Any) -> list[dict[str, Any]] | None:
 
 
 def _documents_of_arrow(table: pa.Table) -> list[dict[str, Any]]:
-    from reactdb.arrow.types import values_of
     from reactdb.arrow.rows import ROWS_AT_ONCE, check_names, dicts
+    from reactdb.arrow.types import values_of
 
     names = check_names(list(table.column_names), "the rows")
     makers = [values_of(field.type, field.name) for field in table.schema]
@@ -451,8 +451,8 @@ def _documents_of_pandas(frame: Any) -> list[dict[str, Any]]:
     check_installed("insert of a DataFrame", "pyarrow", "pandas")
     import pyarrow as pa
 
-    from reactdb.arrow.types import values_of
     from reactdb.arrow.rows import check_names, dicts
+    from reactdb.arrow.types import values_of
 
     names = list(frame.columns)
     for name in names:

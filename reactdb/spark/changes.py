@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
-from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.arrow.decoding import without_collector
+from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import InvalidOption
 from reactdb.spark.columns import Column, arrow_schema, check_type, column_for, moments, texts_by_index
 from reactdb.spark.documents import DocumentColumn, Rows, finish_batch, value_array
