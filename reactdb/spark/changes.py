@@ -19,9 +19,9 @@ from pyspark.sql import types as spark
 from reactdb.arrow.decoding import without_collector
 from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import InvalidOption
+from reactdb.lake.fleet import open_file
 from reactdb.spark.columns import Column, arrow_schema, check_type, column_for, moments, texts_by_index
 from reactdb.spark.documents import DocumentColumn, Rows, finish_batch, value_array
-from reactdb.spark.fleet import open_file
 from reactdb.spark.keys import key_values, texts
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import ChangeSlice
@@ -101,7 +101,7 @@ class ChangeRows:
             yield from self._slice(part)
 
     def _slice(self, part: ChangeSlice) -> Iterator[Any]:
-        with open_file(part.path, self.options) as engine:
+        with open_file(part.path, self.options.files) as engine:
             position = part.since
             is_first = True
             while position < part.until:

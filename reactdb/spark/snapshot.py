@@ -17,9 +17,9 @@ from pyspark.sql import types as spark
 
 from reactdb.arrow.decoding import without_collector
 from reactdb.errors import HistoryDiverged
+from reactdb.lake.fleet import open_file, open_snapshot
 from reactdb.spark.columns import arrow_schema, check_type, column_for
 from reactdb.spark.documents import DocumentColumn, Rows, finish_batch, value_array
-from reactdb.spark.fleet import open_file, open_snapshot
 from reactdb.spark.keys import key_values
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import DocumentSlice, Split, pack_slices, piece_bytes
@@ -37,7 +37,7 @@ def document_splits(options: Options, name: str, pins: Sequence[Pin]) -> list[Sp
     most = piece_bytes(options, sum(pin.size_bytes for pin in pins))
     slices: list[DocumentSlice] = []
     for pin in pins:
-        with open_snapshot(pin.path, options) as snapshot:
+        with open_snapshot(pin.path, options.files) as snapshot:
             slices += slices_of(options, name, pin, snapshot, most)
     return pack_slices(slices, most)
 
@@ -99,7 +99,7 @@ class DocumentRows:
             yield from self._slice(part)
 
     def _slice(self, part: DocumentSlice) -> Iterator[Any]:
-        with open_file(part.path, self.options) as engine:
+        with open_file(part.path, self.options.files) as engine:
             start: bytes | None = part.start
             while start is not None:
                 with without_collector():
