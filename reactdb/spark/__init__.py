@@ -13,7 +13,6 @@ Spark's calls and the options:
 
 Reading:
 
-    fleet                              the files of a path, each pinned to one state
     partitions                         the ranges of files for one task
     types, schema                      Spark's types and Arrow's; the columns of a read
     snapshot, changes                  documents as of one seq; the log as rows
@@ -26,8 +25,6 @@ Writing:
 
 From the log to Parquet:
 
-    reach                              the newest and the read position of each file
-    parts                              a folder of Parquet that grows by whole parts
     rows, queries, pipelines           change rows; queries of them; the pipelines
 
 Rule of this package: it stands on the store's read side and never on feeds; importing it imports nothing of pyspark.

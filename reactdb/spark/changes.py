@@ -22,7 +22,7 @@ from reactdb.arrow.documents import DocumentColumn, Rows, finish_batch, value_ar
 from reactdb.arrow.keys import key_values, texts
 from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import InvalidOption
-from reactdb.spark.fleet import open_file
+from reactdb.lake.fleet import open_file
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import ChangeSlice
 from reactdb.spark.schema import CHANGE_COLUMNS, IMAGES, mode_of
@@ -102,7 +102,7 @@ class ChangeRows:
             yield from self._slice(part)
 
     def _slice(self, part: ChangeSlice) -> Iterator[Any]:
-        with open_file(part.path, self.options) as engine:
+        with open_file(part.path, self.options.files) as engine:
             position = part.since
             is_first = True
             while position < part.until:

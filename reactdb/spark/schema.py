@@ -25,7 +25,7 @@ from pyspark.sql import types as spark
 from reactdb.arrow.decoding import decode_many
 from reactdb.arrow.keys import key_values
 from reactdb.errors import HistoryLost, InvalidOption, TableNotFound
-from reactdb.spark.fleet import open_snapshot, range_of
+from reactdb.lake.fleet import open_snapshot
 from reactdb.spark.options import Instant, Options
 from reactdb.spark.types import infer_with, scalar_type, spark_field
 from reactdb.store import exports
@@ -194,7 +194,7 @@ class SchemaSample:
             self._of_log if self._options.is_changes else self._of_tables
         )
         for pin in self._pins:
-            with open_snapshot(pin.path, self._options) as snapshot:
+            with open_snapshot(pin.path, self._options.files) as snapshot:
                 self._keys |= exports.read_outer_keys(snapshot, self._tables(snapshot))
                 for keys, bodies in take(pin, snapshot, min(each, self._options.sampling_size)):
                     self._keys.update(keys)
@@ -251,7 +251,7 @@ def seq_as_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     """
     given = options.as_of
     if options.ranges is not None:
-        given = range_of(options, pin)[1]
+        given = options.range_of(pin.path)[1]
     if given is None:
         return pin.seq
     if isinstance(given, Instant):
@@ -280,7 +280,7 @@ def table_of(options: Options, pins: Iterable[Pin]) -> str:
     """
     names: set[str] = set()
     for pin in pins:
-        with open_snapshot(pin.path, options) as snapshot:
+        with open_snapshot(pin.path, options.files) as snapshot:
             seq = seq_as_of(options, pin, snapshot)
             present = {info.name for info in snapshot.catalogue.by_id.values() if info.owner is None}
             names |= {name for name in present if snapshot.catalogue.at(name, seq) is not None}

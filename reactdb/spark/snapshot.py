@@ -19,7 +19,7 @@ from reactdb.arrow.decoding import without_collector
 from reactdb.arrow.documents import Rows, finish_batch, value_array
 from reactdb.arrow.keys import key_values
 from reactdb.errors import HistoryDiverged
-from reactdb.spark.fleet import open_file, open_snapshot
+from reactdb.lake.fleet import open_file, open_snapshot
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import DocumentSlice, Split, pack_slices, piece_bytes
 from reactdb.spark.schema import mode_of, seq_as_of
@@ -37,7 +37,7 @@ def document_splits(options: Options, name: str, pins: Sequence[Pin]) -> list[Sp
     most = piece_bytes(options, sum(pin.size_bytes for pin in pins))
     slices: list[DocumentSlice] = []
     for pin in pins:
-        with open_snapshot(pin.path, options) as snapshot:
+        with open_snapshot(pin.path, options.files) as snapshot:
             slices += slices_of(options, name, pin, snapshot, most)
     return pack_slices(slices, most)
 
@@ -97,7 +97,7 @@ class DocumentRows:
             yield from self._slice(part)
 
     def _slice(self, part: DocumentSlice) -> Iterator[Any]:
-        with open_file(part.path, self.options) as engine:
+        with open_file(part.path, self.options.files) as engine:
             start: bytes | None = part.start
             while start is not None:
                 with without_collector():
