@@ -10,6 +10,7 @@ Rule of this file: it parses. Whether a position, a path or a table exists is ch
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from reactdb.errors import InvalidOption, format_value, format_word
+from reactdb.lake.fleet import FileOptions
 from reactdb.values.scalars import EPOCH, microseconds_of
 
 READS: Final = ("documents", "changes")
@@ -94,6 +96,23 @@ class Options:
     imports: tuple[str, ...] = ()
     max_changes: int | None = None
     starting_offsets: str = "earliest"
+
+    @property
+    def files(self) -> FileOptions:
+        """The files to read, and how they are opened."""
+        paths = self.paths if self.ranges is None else tuple(path for path, _, _ in self.ranges)
+        return FileOptions(
+            paths,
+            path_glob=self.path_glob,
+            is_recursive=self.is_recursive,
+            busy_timeout_s=self.busy_timeout_s,
+            allow_network=self.allow_network,
+        )
+
+    def range_of(self, path: str) -> tuple[int, int]:
+        """The range that option `ranges` gives for a file, of which the resolved path is given: since and until."""
+        assert self.ranges is not None
+        return next((since, until) for name, since, until in self.ranges if os.path.realpath(name) == path)
 
     @property
     def is_changes(self) -> bool:
