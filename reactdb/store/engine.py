@@ -151,7 +151,7 @@ class Engine:
             is_looked_at = is_wal or self.is_immutable
             version = schema.identify(connection, self.path) if is_looked_at else look(connection, self.path)
             if self.read_only and version == 0:
-                raise CannotOpen(self.path, EMPTY)
+                raise CannotOpen(self.path, EMPTY, is_unfinished=True)
             sqlite.configure(connection, reader=self.read_only, cache_kib=self._cache_kib)
             shown = schema.FORMAT_VERSION
             if self.read_only:

@@ -128,7 +128,7 @@ def test_paths_mean_files_sorted_each_once(tmp_path):
 
     def files(*paths: str, **options: str) -> list[str]:
         given = parse({"paths": str(list(paths)).replace("'", '"'), **options})
-        return [str(Path(file).relative_to(tmp_path)) for file in fleet.files_of(given.files)]
+        return [str(Path(file).relative_to(tmp_path)) for file in fleet.Fleet(given.files).paths()]
 
     folder = str(tmp_path)
     assert ["a.db", "b.db"] == files(folder)
