@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from reactdb.arrow.arrays import Misfit, insert_nulls
 from reactdb.arrow.decoding import decode_many
-from reactdb.arrow.types import INFERRED, make_inference, struct_of
+from reactdb.arrow.inference import TypeInference
+from reactdb.arrow.types import INFERRED, struct_of
 from reactdb.lake.casting import cast_array
 
 
@@ -35,10 +36,21 @@ class Evolution:
 
 class DocumentColumns:
     def __init__(
-        self, kept: Any, contract: str, reserved: frozenset[str] = frozenset(), fixed: Any = ()
+        self,
+        kept: Any,
+        contract: str,
+        *,
+        is_first: bool,
+        reserved: frozenset[str],
+        fixed: frozenset[tuple[str, ...]],
     ) -> None:
         self.type = pa.struct([]) if kept is None else kept
         self.evolution = Evolution()
+        self.has_conflicts = False
+
+    def take_evolution(self) -> Evolution:
+        taken, self.evolution = self.evolution, Evolution()
+        return taken
 
     def convert(self, bodies: Sequence[bytes | None]) -> tuple[Any, list[str | None] | None]:
         present = [body for body in bodies if body is not None]
@@ -55,7 +67,7 @@ class DocumentColumns:
                 )
                 break
             except Misfit:
-                inference = make_inference()
+                inference = TypeInference()
                 inference.add(documents)
                 self.type = _merge(self.type, pa.struct(inference.fields()))
         else:
