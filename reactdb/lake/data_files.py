@@ -28,6 +28,7 @@ from pyarrow import types as kinds
 
 from reactdb.errors import DiskFull, ReactDBError, SchemaMismatch, StorageError, UsageError
 from reactdb.lake.parts import flush
+from reactdb.lake.target import InexactNumber
 
 # What a writer and a reader hold in memory at a time; readers of Parquet skip row groups by their bounds.
 ROW_GROUP_BYTES: Final = 16 << 20
@@ -56,7 +57,7 @@ class FileWriter:
         new_path: Gives the path of each new file. Its folder exists.
         schema: The schema of the files, with its metadata.
 
-    Use as a context manager: after an error, the files are removed.
+    Use as a context manager: after an error, the files are removed, unless `keep` was called.
     """
 
     def __init__(self, new_path: Callable[[], str], schema: pa.Schema) -> None:
@@ -68,6 +69,7 @@ class FileWriter:
         self._path: str | None = None
         self._sink: Any = None
         self._writer: Any = None
+        self._kept = False
         self.files: list[DataFile] = []
         self.rows = 0
 
@@ -75,14 +77,19 @@ class FileWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        if kind is None:
-            self._write_held()
-            self._end_file()
-        else:
-            self.discard()
+        if kind is not None and not self._kept:
+            self._discard()
 
-    def discard(self) -> None:
-        """Remove all files that were written, for a commit that failed."""
+    def finish(self) -> None:
+        """Write the rest. From now on `files` has all files."""
+        self._write_held()
+        self._end_file()
+
+    def keep(self) -> None:
+        """Leave the files where they are from now on, also after an error: they may be part of a commit."""
+        self._kept = True
+
+    def _discard(self) -> None:
         if self._path is not None:
             with suppress(Exception):
                 self._writer.close()
@@ -114,25 +121,27 @@ class FileWriter:
     def _write_held(self) -> None:
         if not self._held:
             return
-        if self._writer is None:
-            self._path = self._new_path()
-            self._sink = pa.OSFile(self._path, "wb")
-            self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
-        self._writer.write_table(pa.concat_tables(self._held), row_group_size=ROW_GROUP_ROWS)
-        self._held.clear()
-        self._held_bytes = self._held_rows = 0
-        if self._sink.tell() >= FILE_BYTES:
-            self._end_file()
+        path = self._path = self._path or self._new_path()
+        with storage_errors(path, "written"):
+            if self._writer is None:
+                self._sink = pa.OSFile(path, "wb")
+                self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
+            self._writer.write_table(pa.concat_tables(self._held), row_group_size=ROW_GROUP_ROWS)
+            self._held.clear()
+            self._held_bytes = self._held_rows = 0
+            if self._sink.tell() >= FILE_BYTES:
+                self._end_file()
 
     def _end_file(self) -> None:
         if self._path is None:
             return
-        self._writer.close()
-        self._sink.close()
-        # Otherwise a power cut could keep the commit and lose the rows.
-        flush(self._path)
-        # Reading the file's end again shows that the file can be read.
-        self.files.append(DataFile(self._path, os.path.getsize(self._path), pq.read_metadata(self._path)))
+        with storage_errors(self._path, "written"):
+            self._writer.close()
+            self._sink.close()
+            # Otherwise a power cut could keep the commit and lose the rows.
+            flush(self._path)
+            # Reading the file's end again shows that the file can be read.
+            self.files.append(DataFile(self._path, os.path.getsize(self._path), pq.read_metadata(self._path)))
         self._path = self._sink = self._writer = None
 
 
@@ -262,7 +271,7 @@ def found_rows(path: str, keys: Keys, schema: pa.Schema) -> Iterator[pa.Table]:
 @contextmanager
 def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
     # Spark writes moments as INT96, which Arrow would read as nanoseconds, and so only from 1677 to 2262.
-    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+    with storage_errors(path, "read"), pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
         yield file
 
 
@@ -341,6 +350,24 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema as documents have it: every field may be null, no metadata, and each type in its usual size."""
+    return pa.schema([pa.field(field.name, _plain_type(field.type)) for field in schema])
+
+
+def _plain_type(type_: pa.DataType) -> pa.DataType:
+    if kinds.is_struct(type_):
+        return pa.struct([pa.field(field.name, _plain_type(field.type)) for field in type_])
+    if _is_list(type_):
+        return pa.list_(_plain_type(type_.value_type))
+    if kinds.is_map(type_):
+        return pa.map_(_plain_type(type_.key_type), _plain_type(type_.item_type))
+    family = _family(type_)
+    return {"text": pa.string(), "bytes": pa.binary(), "moment": pa.timestamp("us", "UTC")}.get(
+        family or "", type_
+    )
+
+
 def why_lossy(have: pa.DataType, want: pa.DataType) -> str | None:
     """Why values of type `have` cannot be kept as `want`; None if they can, perhaps after a check of each value.
 
@@ -401,7 +428,7 @@ def needs_rewrite(have: pa.DataType, want: pa.DataType) -> bool:
         return needs_rewrite(have.value_type, want.value_type)
     if kinds.is_map(have) and kinds.is_map(want):
         return needs_rewrite(have.key_type, want.key_type) or needs_rewrite(have.item_type, want.item_type)
-    return not have.equals(want) and _family(have) != _family(want)
+    return not have.equals(want) and (_family(have) is None or _family(have) != _family(want))
 
 
 def check_widening(have: pa.Schema, want: pa.Schema) -> bool:
@@ -418,6 +445,40 @@ def check_widening(have: pa.Schema, want: pa.Schema) -> bool:
             raise SchemaMismatch(f"column `{field.name}`", reason, "write the table anew")
         rewrite = rewrite or needs_rewrite(field.type, want.field(at).type)
     return rewrite
+
+
+def inexact_path(have: pa.Schema, want: pa.Schema, rows: pa.Table) -> tuple[str, ...] | None:
+    """The column, and the fields in it, with an int that the type in `want` does not hold exactly; None without such an int."""
+    for name in have.names:
+        path = _inexact(rows.column(name).combine_chunks(), want.field(name).type)
+        if path is not None:
+            return (name, *path)
+    return None
+
+
+def _inexact(values: pa.Array, want: pa.DataType) -> tuple[str, ...] | None:
+    if values.type.equals(want):
+        return None
+    inner: list[tuple[tuple[str, ...], pa.Array, pa.DataType]] = []
+    if kinds.is_struct(want):
+        inner = [
+            ((field.name,), pc.struct_field(values, [at]), want.field(field.name).type)
+            for at, field in enumerate(values.type)
+        ]
+    elif _is_list(want):
+        inner = [((), pc.list_flatten(values), want.value_type)]
+    elif kinds.is_map(want):
+        inner = [((), values.items, want.item_type)]
+    for name, part, type_ in inner:
+        path = _inexact(part, type_)
+        if path is not None:
+            return (*name, *path)
+    if not inner:
+        try:
+            values.cast(want)
+        except pa.ArrowInvalid:
+            return ()
+    return None
 
 
 def check_types(schema: pa.Schema, format_name: str) -> None:
@@ -463,22 +524,23 @@ def _unknown_type(type_: pa.DataType) -> pa.DataType | None:
 
 
 @contextmanager
-def storage_errors(path: str, *kinds_: type[Exception]) -> Iterator[None]:
+def storage_errors(path: str, verb: str, *library: type[Exception]) -> Iterator[None]:
     """Errors of the disk and of a table's library, as errors of reactdb.
 
     Args:
-        kinds_: The errors of the library.
+        verb: "read" or "written", for the sentence.
+        library: The errors of the library.
 
     Raises:
         DiskFull, StorageError.
     """
     try:
         yield
-    except ReactDBError:
+    except (ReactDBError, InexactNumber):
         raise
-    except (OSError, pa.ArrowException, *kinds_) as error:
+    except (OSError, pa.ArrowException, *library) as error:
         full = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
         text = str(error)
         if getattr(error, "errno", None) in full or "No space left" in text or "File too large" in text:
             raise DiskFull(f"there is no room to write {path}: {error}") from error
-        raise StorageError(f"{path} cannot be written: {error}") from error
+        raise StorageError(f"{path} cannot be {verb}: {error}") from error
