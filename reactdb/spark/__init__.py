@@ -14,8 +14,7 @@ Spark's calls and the options:
 Reading:
 
     partitions                         the ranges of files for one task
-    inference, schema                  a type for a sample; the columns of a read
-    keys, variant, columns, documents  keys, values and documents as Arrow arrays
+    types, schema                      Spark's types and Arrow's; the columns of a read
     snapshot, changes                  documents as of one seq; the log as rows
     change_plan, positions, stream     slices of the log; the position of a stream; streaming
 

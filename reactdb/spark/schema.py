@@ -23,11 +23,11 @@ from typing import Any
 from pyspark.sql import types as spark
 
 from reactdb.arrow.decoding import decode_many
+from reactdb.arrow.keys import key_values
 from reactdb.errors import HistoryLost, InvalidOption, TableNotFound
 from reactdb.lake.fleet import open_snapshot
-from reactdb.spark.inference import Inference, scalar_type
-from reactdb.spark.keys import key_values
 from reactdb.spark.options import Instant, Options
+from reactdb.spark.types import infer_with, scalar_type, spark_field
 from reactdb.store import exports
 from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
@@ -161,16 +161,13 @@ class SchemaSample:
     def __init__(self, options: Options, pins: Sequence[Pin]) -> None:
         self._options = options
         self._pins = pins
-        self._conflict: spark.DataType = (
-            spark.VariantType() if options.conflicts == "variant" else spark.StringType()
-        )
-        self._inference = Inference(self._conflict)
+        self._inference = infer_with(options.conflicts)
         self._keys: set[bytes] = set()
         self._is_taken = False
 
     def document_fields(self) -> list[spark.StructField]:
         self._take()
-        return self._inference.fields()
+        return list(map(spark_field, self._inference.fields()))
 
     def key_type(self) -> spark.DataType:
         """The type of the keys; STRING if they have none in common."""
@@ -184,7 +181,7 @@ class SchemaSample:
             logger.warning(
                 "%s: fields with values of several types are read as %s: %s",
                 ", ".join(self._options.paths),
-                self._conflict.simpleString().upper(),
+                self._options.conflicts.upper(),
                 ", ".join(map(str, self._inference.conflicts)),
             )
 

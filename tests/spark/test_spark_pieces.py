@@ -29,9 +29,9 @@ from pyspark.sql import types as t
 from reactdb.lake import fleet
 from reactdb.spark import changes
 from reactdb.spark.changes import ChangeRows
-from reactdb.spark.inference import Inference
 from reactdb.spark.partitions import ChangeSlice, pack_slices, piece_bytes, split_slice
 from reactdb.spark.source import BatchReader, ReactdbSource
+from reactdb.spark.types import infer_with, spark_field
 
 # ---------------------------------------------------------------------------------------------------------------
 # Options
@@ -379,10 +379,10 @@ def test_compaction_between_plan_and_read_is_an_error_and_no_gap(tmp_path):
     ],
 )
 def test_the_type_that_holds_all_values(values, type_):
-    inference = Inference()
+    inference = infer_with("variant")
     inference.add({"x": value} for value in values)
 
-    assert [type_] == [field.dataType.simpleString() for field in inference.fields()]
+    assert [type_] == [spark_field(field).dataType.simpleString() for field in inference.fields()]
 
 
 # ---------------------------------------------------------------------------------------------------------------

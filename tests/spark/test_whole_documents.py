@@ -21,9 +21,9 @@ from hypothesis import strategies as st  # noqa: E402
 from pyspark.sql import types as t  # noqa: E402
 
 import reactdb  # noqa: E402
+from reactdb.arrow.variant import variant_of  # noqa: E402
 from reactdb.errors import DuplicateKey, InvalidDocument, InvalidKey, InvalidOption  # noqa: E402
 from reactdb.spark.source import ReactdbSource  # noqa: E402
-from reactdb.spark.variant import variant_of  # noqa: E402
 from reactdb.spark.whole_documents import WholeDocumentMaker, json_value  # noqa: E402
 from reactdb.spark.write import BatchWriter  # noqa: E402
 from reactdb.values import codec  # noqa: E402
