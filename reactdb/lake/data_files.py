@@ -447,40 +447,6 @@ def check_widening(have: pa.Schema, want: pa.Schema) -> bool:
     return rewrite
 
 
-def inexact_path(have: pa.Schema, want: pa.Schema, rows: pa.Table) -> tuple[str, ...] | None:
-    """The column, and the fields in it, with an int that the type in `want` does not hold exactly; None without such an int."""
-    for name in have.names:
-        path = _inexact(rows.column(name).combine_chunks(), want.field(name).type)
-        if path is not None:
-            return (name, *path)
-    return None
-
-
-def _inexact(values: pa.Array, want: pa.DataType) -> tuple[str, ...] | None:
-    if values.type.equals(want):
-        return None
-    inner: list[tuple[tuple[str, ...], pa.Array, pa.DataType]] = []
-    if kinds.is_struct(want):
-        inner = [
-            ((field.name,), pc.struct_field(values, [at]), want.field(field.name).type)
-            for at, field in enumerate(values.type)
-        ]
-    elif _is_list(want):
-        inner = [((), pc.list_flatten(values), want.value_type)]
-    elif kinds.is_map(want):
-        inner = [((), values.items, want.item_type)]
-    for name, part, type_ in inner:
-        path = _inexact(part, type_)
-        if path is not None:
-            return (*name, *path)
-    if not inner:
-        try:
-            values.cast(want)
-        except pa.ArrowInvalid:
-            return ()
-    return None
-
-
 def check_types(schema: pa.Schema, format_name: str) -> None:
     """Refuse types that neither Delta nor Iceberg has, before anything is written.
 

@@ -37,6 +37,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from reactdb.errors import DatabaseBusy, MissingExtra, SchemaMismatch, StorageError, UsageError
+from reactdb.lake.casting import cast_batches
 from reactdb.lake.data_files import (
     DataFile,
     FileWriter,
@@ -45,7 +46,6 @@ from reactdb.lake.data_files import (
     check_widening,
     conform,
     found_rows,
-    inexact_path,
     plain_schema,
     rewrite,
     rows_of,
@@ -54,7 +54,7 @@ from reactdb.lake.data_files import (
 )
 from reactdb.lake.folder_lock import LOCK, lock_folder
 from reactdb.lake.parts import DatabasePosition, flush
-from reactdb.lake.target import InexactNumber, Note, TargetState
+from reactdb.lake.target import Note, TargetState
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -253,12 +253,22 @@ class DeltaTarget:
         with self._writer(table.version() + 1, want) as writer:
             for path, _ in self._files(table):
                 for piece in rows_of(path, None, have):
-                    inexact = inexact_path(have, want, piece)
-                    if inexact is not None:
-                        raise InexactNumber(inexact)
-                    writer.write(piece)
+                    write_all(writer, cast_batches(piece.to_batches(), want))
             writer.finish()
             self._commit(table, "overwrite", want, writer, [], None, _number(table))
+
+    def advance(self, note: Note) -> None:
+        table = self._existing()
+        schema = _schema(table)
+        with self._writer(table.version() + 1, schema) as writer:
+            self._commit(table, "append", schema, writer, [], note, _number(table))
+
+    def scan(self) -> Iterator[pa.RecordBatch]:
+        table = self._existing()
+        schema = _schema(table)
+        for path, _ in self._files(table):
+            for piece in rows_of(path, None, schema):
+                yield from piece.to_batches()
 
     def lookup(self, keys: pa.Table, where_current: bool) -> pa.Table:
         table = self._existing()

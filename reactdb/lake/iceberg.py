@@ -35,6 +35,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from reactdb.errors import DatabaseBusy, MissingExtra, SchemaMismatch, StorageError, UsageError
+from reactdb.lake.casting import cast_batches
 from reactdb.lake.data_files import (
     DataFile,
     FileWriter,
@@ -43,7 +44,6 @@ from reactdb.lake.data_files import (
     check_widening,
     conform,
     found_rows,
-    inexact_path,
     needs_rewrite,
     plain_schema,
     rewrite,
@@ -53,7 +53,7 @@ from reactdb.lake.data_files import (
 )
 from reactdb.lake.folder_lock import LOCK, lock_folder
 from reactdb.lake.parts import DatabasePosition, flush
-from reactdb.lake.target import InexactNumber, Note, TargetState
+from reactdb.lake.target import Note, TargetState
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
@@ -161,9 +161,8 @@ class IcebergTarget:
                             f"{name} is no catalogue of reactdb: choose another folder"
                         ) from error
                     raise
-                if namespaces not in ([], [(NAMESPACE,)]) or (
-                    exists and not namespaces and self._has_others(name)
-                ):
+                # A run that was killed at the very beginning leaves a catalogue without a namespace, and nothing beside it.
+                if namespaces != [(NAMESPACE,)] and (namespaces or self._strange_names()):
                     raise UsageError(f"{name} is no catalogue of reactdb: choose another folder")
                 if create:
                     catalogue.create_namespace_if_not_exists(NAMESPACE)
@@ -352,12 +351,23 @@ class IcebergTarget:
             with self._writer(transaction, commit) as writer:
                 for file in listed:
                     for piece in rows_of(_path(file), None, have):
-                        inexact = inexact_path(have, want, piece)
-                        if inexact is not None:
-                            raise InexactNumber(inexact)
-                        writer.write(piece)
+                        write_all(writer, cast_batches(piece.to_batches(), want))
                 writer.finish()
                 self._finish(transaction, writer, listed, None, commit)
+
+    def advance(self, note: Note) -> None:
+        with self._existing() as table, self._commit() as commit:
+            transaction = table.transaction()
+            with self._writer(transaction, commit) as writer:
+                self._finish(transaction, writer, [], note, commit, append=True)
+
+    def scan(self) -> Iterator[pa.RecordBatch]:
+        with self._existing() as table:
+            schema = _schema(table)
+            paths = [_path(file) for file in self._listed(table)]
+        for path in paths:
+            for piece in rows_of(path, None, schema):
+                yield from piece.to_batches()
 
     def lookup(self, keys: pa.Table, where_current: bool) -> pa.Table:
         with self._existing() as table:
