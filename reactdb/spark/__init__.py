@@ -13,10 +13,8 @@ Spark's calls and the options:
 
 Reading:
 
-    fleet                              the files of a path, each pinned to one state
     partitions                         the ranges of files for one task
-    inference, schema                  a type for a sample; the columns of a read
-    keys, variant, columns, documents  keys, values and documents as Arrow arrays
+    types, schema                      Spark's types and Arrow's; the columns of a read
     snapshot, changes                  documents as of one seq; the log as rows
     change_plan, positions, stream     slices of the log; the position of a stream; streaming
 
@@ -27,8 +25,6 @@ Writing:
 
 From the log to Parquet:
 
-    reach                              the newest and the read position of each file
-    parts                              a folder of Parquet that grows by whole parts
     rows, queries, pipelines           change rows; queries of them; the pipelines
 
 Rule of this package: it stands on the store's read side and never on feeds; importing it imports nothing of pyspark.

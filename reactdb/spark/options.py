@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import Any, Final, Literal
 
 from reactdb.errors import InvalidOption, format_value, format_word
+from reactdb.lake.fleet import FileOptions, plain_path
 from reactdb.store.catalogue import check_name
 from reactdb.values.scalars import EPOCH, microseconds_of
 
@@ -100,6 +101,23 @@ class Options:
     imports: tuple[str, ...] = ()
     max_changes: int | None = None
     starting_offsets: str = "earliest"
+
+    @property
+    def files(self) -> FileOptions:
+        """The files to read, and how they are opened."""
+        paths = self.paths if self.ranges is None else tuple(path for path, _, _ in self.ranges)
+        return FileOptions(
+            paths,
+            path_glob=self.path_glob,
+            is_recursive=self.is_recursive,
+            busy_timeout_s=self.busy_timeout_s,
+            allow_network=self.allow_network,
+        )
+
+    def range_of(self, path: str) -> tuple[int, int]:
+        """The range that option `ranges` gives for a file, of which the resolved path is given: since and until."""
+        assert self.ranges is not None
+        return next((since, until) for name, since, until in self.ranges if os.path.realpath(name) == path)
 
     @property
     def is_changes(self) -> bool:
@@ -252,8 +270,6 @@ def _text_or_none(name: str, given: str) -> str | None:
 
 
 def _local_path(name: str, given: str) -> str | None:
-    from reactdb.spark.fleet import plain_path
-
     return os.path.abspath(plain_path(given)) if given else None
 
 

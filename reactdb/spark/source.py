@@ -19,7 +19,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from reactdb.errors import ReactDBError
-from reactdb.spark import fleet, schema
+from reactdb.lake import fleet
+from reactdb.spark import schema
 from reactdb.spark.change_plan import change_slices, splits_of
 from reactdb.spark.changes import ChangeRows
 from reactdb.spark.options import Options, parse
@@ -66,7 +67,7 @@ class ReactdbSource(DataSource):
     def pins(self) -> list[Pin]:
         """The files, pinned at the first call."""
         if self._pins is None:
-            self._pins = fleet.pin_files(self.parsed)
+            self._pins = fleet.pin_files(self.parsed.files)
         if isinstance(self._pins, ReactDBError):
             raise self._pins
         return self._pins

@@ -27,11 +27,12 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import types as t
 
-from reactdb.spark import changes, fleet
+from reactdb.lake import fleet
+from reactdb.spark import changes
 from reactdb.spark.changes import ChangeRows
-from reactdb.spark.inference import Inference
 from reactdb.spark.partitions import ChangeSlice, pack_slices, piece_bytes, split_slice
 from reactdb.spark.source import BatchReader, ReactdbSource
+from reactdb.spark.types import infer_with, spark_field
 
 # ---------------------------------------------------------------------------------------------------------------
 # Options
@@ -126,7 +127,7 @@ def test_paths_mean_files_sorted_each_once(tmp_path):
 
     def files(*paths: str, **options: str) -> list[str]:
         given = parse({"paths": str(list(paths)).replace("'", '"'), **options})
-        return [str(Path(file).relative_to(tmp_path)) for file in fleet.files_of(given)]
+        return [str(Path(file).relative_to(tmp_path)) for file in fleet.files_of(given.files)]
 
     folder = str(tmp_path)
     assert ["a.db", "b.db"] == files(folder)
@@ -145,7 +146,7 @@ def test_a_relative_path_is_absolute_in_the_plan(tmp_path, monkeypatch):
         db.table_create("games").insert({"id": 1})
     monkeypatch.chdir(tmp_path)
 
-    (pin,) = fleet.pin_files(parse({"path": "a.db"}))
+    (pin,) = fleet.pin_files(parse({"path": "a.db"}).files)
 
     assert (str((tmp_path / "a.db").resolve()), 2) == (pin.path, pin.seq)
 
@@ -291,7 +292,7 @@ def test_damage_is_told_by_every_read_of_changes(tmp_path, statement):
         types = {"seq": t.LongType(), "origin": t.StringType(), "new": t.BinaryType(), "old": t.BinaryType()}
         schema = t.StructType([t.StructField(name, types[name]) for name in names])
         rows = ChangeRows(schema, parse({"path": file, "read": "changes"}))
-        (pin,) = fleet.pin_files(parse({"path": file}))
+        (pin,) = fleet.pin_files(parse({"path": file}).files)
         with pytest.raises(reactdb.CorruptDatabase):
             list(rows.batches([ChangeSlice(file, pin.database_id, 0, 10)]))
 
@@ -305,7 +306,7 @@ def test_damage_to_a_document_is_told_with_its_key(tmp_path):
     plan = BatchReader(
         t.StructType([t.StructField("id", t.LongType())]),
         options,
-        fleet.pin_files(options),
+        fleet.pin_files(options.files),
         is_inferred=False,
     )
 
@@ -323,7 +324,7 @@ def test_a_file_that_was_replaced_after_the_plan_is_refused(tmp_path):
         with reactdb.connect(file, durability="soft") as db:
             db.table_create("games").insert([{"id": number} for number in range(count)])
         if words is None:
-            plan = BatchReader(schema, options, fleet.pin_files(options), is_inferred=False)
+            plan = BatchReader(schema, options, fleet.pin_files(options.files), is_inferred=False)
             assert [5] == [
                 batch.num_rows for split in plan.splits() for batch in plan.rows().batches(split.slices)
             ]
@@ -338,7 +339,7 @@ def test_changes_of_a_table_that_no_file_has_are_an_error(path):
         BatchReader(
             t.StructType([t.StructField("seq", t.LongType())]),
             options,
-            fleet.pin_files(options),
+            fleet.pin_files(options.files),
             is_inferred=False,
         )
 
@@ -351,7 +352,7 @@ def test_compaction_between_plan_and_read_is_an_error_and_no_gap(tmp_path):
         for number in range(10):
             games.insert({"id": 1, "n": number}, conflict="replace")
         schema = t.StructType([t.StructField("seq", t.LongType())])
-        plan = BatchReader(schema, options, fleet.pin_files(options), is_inferred=False)
+        plan = BatchReader(schema, options, fleet.pin_files(options.files), is_inferred=False)
         db.compact(keep=2)
 
         with pytest.raises(HistoryLost):
@@ -379,10 +380,10 @@ def test_compaction_between_plan_and_read_is_an_error_and_no_gap(tmp_path):
     ],
 )
 def test_the_type_that_holds_all_values(values, type_):
-    inference = Inference()
+    inference = infer_with("variant")
     inference.add({"x": value} for value in values)
 
-    assert [type_] == [field.dataType.simpleString() for field in inference.fields()]
+    assert [type_] == [spark_field(field).dataType.simpleString() for field in inference.fields()]
 
 
 # ---------------------------------------------------------------------------------------------------------------

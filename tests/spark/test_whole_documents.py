@@ -21,10 +21,10 @@ from hypothesis import strategies as st  # noqa: E402
 from pyspark.sql import types as t  # noqa: E402
 
 import reactdb  # noqa: E402
+from reactdb.arrow.variant import variant_of  # noqa: E402
 from reactdb.errors import DuplicateKey, InvalidDocument, InvalidKey, InvalidOption  # noqa: E402
 from reactdb.spark.row_documents import WholeDocuments, json_value  # noqa: E402
 from reactdb.spark.source import ReactdbSource  # noqa: E402
-from reactdb.spark.variant import variant_of  # noqa: E402
 from reactdb.spark.write import BatchWriter  # noqa: E402
 from reactdb.values import codec  # noqa: E402
 from tests.support.inspection import documents as games  # noqa: E402
