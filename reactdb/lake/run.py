@@ -8,7 +8,7 @@ on from there.
 A file is read as a whole if the table has nothing of it yet, or if changes cannot bring it up to date: because the reactdb table
 was dropped, or made again, or because compaction has removed changes.
 
-Rule of this file: it decides which rows there are. `reading`, `rows` and `columns` make them, a `Target` keeps them.
+Rule of this file: it decides which rows there are. `reading`, `rows` and `columns` make them, a `LakeTable` keeps them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from reactdb.lake.rows import (
     version_batch,
 )
 from reactdb.lake.staging import Stage
-from reactdb.lake.target import InexactNumber, Note, Target, TargetState
+from reactdb.lake.target import InexactNumber, LakeTable, Note, TargetState
 from reactdb.store.catalogue import TableInfo
 from reactdb.values.collation import key_value
 
@@ -140,7 +140,7 @@ class Run:
     # -----------------------------------------------------------------------------------------------------------
     # The two kinds of runs
 
-    def update(self, target: Target, overwrite: bool) -> Outcome:
+    def update(self, target: LakeTable, overwrite: bool) -> Outcome:
         """Bring a table up to date, or make it."""
         if self.table is not None and not any(self.table in reach.position.tables for reach in self.reaches):
             raise TableNotFound(self.table)
@@ -178,7 +178,7 @@ class Run:
             self.known = positions
             return self._finish(target.path)
 
-    def _take_state(self, target: Target, state: TargetState) -> None:
+    def _take_state(self, target: LakeTable, state: TargetState) -> None:
         """Go on from a table.
 
         Raises:
@@ -229,7 +229,7 @@ class Run:
             return True
         return False
 
-    def _bring_up_to_date(self, target: Target | None, state: TargetState | None, overwrite: bool) -> None:
+    def _bring_up_to_date(self, target: LakeTable | None, state: TargetState | None, overwrite: bool) -> None:
         """Write what is new. `target`: None to try whether everything fits."""
         while True:
             try:
@@ -259,7 +259,7 @@ class Run:
     # -----------------------------------------------------------------------------------------------------------
     # Documents and versions: rows that are merged
 
-    def _update_rows(self, target: Target | None, state: TargetState | None, overwrite: bool) -> None:
+    def _update_rows(self, target: LakeTable | None, state: TargetState | None, overwrite: bool) -> None:
         is_anew = state is None or (overwrite and self.is_first)
         needs_key = state is not None and not is_anew and self.has_key != bool(state.settings.get("has_key"))
         whole: list[Reach] = []
@@ -361,7 +361,7 @@ class Run:
                     stage.add(self._current_batch(page))
         self._check_key_column()
 
-    def _rows_but(self, target: Target, gone: set[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _rows_but(self, target: LakeTable, gone: set[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows of the table without those of these databases."""
         name = DATABASE if self.mode == "current" else "database"
         if not self.is_fleet:
@@ -411,7 +411,7 @@ class Run:
         elif self.primary_key != info.primary_key and not self.has_key:
             raise KeyMisfit
 
-    def _merge_documents(self, target: Target | None, chunk: Newest, end: End) -> None:
+    def _merge_documents(self, target: LakeTable | None, chunk: Newest, end: End) -> None:
         """Bring the documents of a chunk to the table."""
         batches = []
         gone: list[tuple[Reach, bytes]] = []
@@ -497,7 +497,7 @@ class Run:
             if begun.keys:
                 stage.add(version_batch(self.columns, begun, ends))
 
-    def _merge_versions(self, target: Target | None, chunk: Versions, end: End) -> None:
+    def _merge_versions(self, target: LakeTable | None, chunk: Versions, end: End) -> None:
         """Add the versions of a chunk, and close those that its changes ended."""
         batches, ended = [], chunk.ended
         for page, ends in chunk.begun():
@@ -524,7 +524,7 @@ class Run:
         outcome.rows += len(table)
 
     def _closed(
-        self, target: Target, ended: Mapping[tuple[str, bytes], tuple[int, int]], schema: pa.Schema
+        self, target: LakeTable, ended: Mapping[tuple[str, bytes], tuple[int, int]], schema: pa.Schema
     ) -> list[pa.RecordBatch]:
         """The rows of the versions that ended, with their ends."""
         keys = pa.table(
@@ -549,7 +549,7 @@ class Run:
     # -----------------------------------------------------------------------------------------------------------
     # Changes: rows that are appended
 
-    def _append_changes(self, target: Target | None, is_replaced: bool) -> None:
+    def _append_changes(self, target: LakeTable | None, is_replaced: bool) -> None:
         """Append the changes since the positions.
 
         Args:
@@ -570,7 +570,7 @@ class Run:
                     self._append_chunk(target, stage, self._note(end.positions, end.extents), is_replaced)
                 stage.clear()
 
-    def _append_chunk(self, target: Target, stage: Stage, note: Note, is_replaced: bool) -> None:
+    def _append_chunk(self, target: LakeTable, stage: Stage, note: Note, is_replaced: bool) -> None:
         schema = self._schema()
         if not stage.rows:
             if not self.is_first:
@@ -702,7 +702,7 @@ class Run:
             fields = [by_name[name] for name in dict.fromkeys([*kept, *by_name])]
         return pa.schema(fields)
 
-    def _widen(self, target: Target, schema: pa.Schema) -> None:
+    def _widen(self, target: LakeTable, schema: pa.Schema) -> None:
         if self.schema is not None and not schema.equals(self.schema):
             target.widen(schema)
             self.schema = schema
