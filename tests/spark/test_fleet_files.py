@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import reactdb
+import reactdb.lake
 from reactdb.errors import (
     CannotOpen,
     CorruptDatabase,
@@ -231,6 +232,23 @@ def test_a_stream_looks_at_a_corrupt_file_again_at_each_trigger(tmp_path, caplog
 
     assert [[1], [], [2], [3], [], [4]] == heard
     assert 2 == len([record for record in caplog.records if "left out" in record.getMessage()])
+
+
+def test_an_export_names_the_files_that_it_passed_over_and_reads_them_later(tmp_path):
+    fleet = tmp_path / "fleet"
+    fleet.mkdir()
+    make(fleet / "a.db", 1)
+    bad = fleet / "b.db"
+    write_nothing(bad)
+    outcomes = []
+    for _ in range(2):
+        outcomes.append(
+            reactdb.lake.export(str(fleet), parquet=str(tmp_path / "lake"), ignore_corrupt_files=True)
+        )
+        bad.unlink(missing_ok=True)
+        make(bad, 2, 3)
+
+    assert [(1, [str(bad)]), (2, [])] == [(outcome.rows, outcome.ignored) for outcome in outcomes]
 
 
 # ---------------------------------------------------------------------------------------------------------------
