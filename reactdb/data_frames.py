@@ -277,12 +277,12 @@ class InferredTable:
     """Parts of documents that become one table. See the head of this file."""
 
     def __init__(self, parts: Sequence[Part], names: list[str] | None, *, is_encoded: bool) -> None:
-        from reactdb.arrow.types import make_inference
+        from reactdb.arrow.inference import TypeInference
 
         self._parts = parts
         self._names = names
         self._is_encoded = is_encoded
-        self._inference = make_inference()
+        self._inference = TypeInference()
         # The parts that inference has seen as a whole: they fit every later schema.
         self._known: set[int] = set()
         self._version = 0
@@ -354,9 +354,9 @@ class InferredTable:
         return pa.schema(fields)
 
     def _make_converter(self, *, is_complete: bool) -> Callable[[Part], list[Any] | None]:
-        from reactdb.arrow.types import struct_of
+        from reactdb.arrow.types import ColumnRules, struct_of
 
-        struct = struct_of(list(self._schema), is_complete=is_complete)
+        struct = struct_of(list(self._schema), ColumnRules(is_complete=is_complete))
         if self._names is not None:
             # Fields that are not wanted may be there.
             struct.is_complete = False

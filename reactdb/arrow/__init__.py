@@ -3,7 +3,10 @@
     decoding      many encoded documents at once, as dicts or straight as columns of Python values
     arrays        Python values as Arrow arrays, strictly: a value that does not fit is a `Misfit`
     inference     one type for every field of some documents
-    types         Arrow's own types for `arrays` and `inference`; `reactdb.spark.columns` has Spark's
+    variant       VARIANT: any value as two byte strings, with its types
+    types         the columns of a type
+    documents     columns of encoded documents, and the treatment of those that do not fit
+    keys          many primary keys at once, from their bytes
     rows          columns as documents, for rows that are inserted
 
 Rule of this package: values in, arrays out, and the reverse. It knows no table, no file and no Spark, and only `pyarrow` is

@@ -371,6 +371,20 @@ def insert_nulls(array: Any, values: Sequence[Any]) -> Any:
     return array.take(pa.array(places, pa.int32()))
 
 
+def texts_by_index(numbers: Sequence[int], names: Sequence[str]) -> Any:
+    """An array of texts, given as indexes into `names`."""
+    if numbers and numbers.count(numbers[0]) == len(numbers):
+        return pa.repeat(names[numbers[0]], len(numbers))
+    return pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), pa.array(names, pa.string())).cast(
+        pa.string()
+    )
+
+
+def moments(times_ms: Sequence[int]) -> Any:
+    """Milliseconds since 1970 as timestamps in microseconds."""
+    return pa.array(times_ms, pa.int64()).view(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+
+
 _STRUCTS: frozenset[type] = frozenset((dict, NONE))
 _ARRAYS: frozenset[type] = frozenset((list, NONE))
 _TEXTS = frozenset((str, NONE))
@@ -399,5 +413,7 @@ __all__ = [
     "Text",
     "Void",
     "insert_nulls",
+    "moments",
     "nulls_of",
+    "texts_by_index",
 ]

@@ -4,29 +4,31 @@ The types of each field are collected first and decided on at the end, so the or
 
     seen                              type
     --------------------------------  -----------------------------------------------------------------------------------
-    bool                              boolean
-    int                               integer of 64 bits; beyond them decimal(38, 0)
+    bool                              bool
+    int                               int64; beyond 64 bits decimal128(38, 0)
     float, or float and int           double, where it holds all of the ints
-    Decimal, or Decimal and int       decimal(38, 18), or with as many places behind the point as were seen
-    str, UUID, registered types       text
-    bytes, date, datetime, timedelta  binary, date, moment, interval
-    time                              as the kind of types says
+    Decimal, or Decimal and int       decimal128(38, 18), or with as many places behind the point as were seen
+    str, UUID, registered types       string
+    bytes, date                       binary, date32
+    datetime, time, timedelta         timestamp[us, UTC], time64[us], duration[us]
     dict, list                        struct, list
-    nothing but null, {} or []        text, which takes anything, as text; for [], a list of text
+    nothing but null, {} or []        string, which takes anything, as text; for [], a list of strings
     any other combination             a conflict, for which the caller chose the type
 
-Rule of this file: values in, types out. Which types these are, Spark's or Arrow's, says a `TypeFamily`. The caller reports
-conflicts to the user.
+Rule of this file: values in, types of Arrow out. The caller reports conflicts to the user. `reactdb.spark.types` turns the result
+into Spark's types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
+
+import pyarrow as pa
 
 from reactdb.values.value_types import is_registered
 
@@ -42,43 +44,20 @@ EXACT_BITS = 53
 MOST_DIGITS, USUAL_SCALE = 38, 18
 
 
-class TypeFamily(NamedTuple):
-    """The types that inference chooses from.
-
-    Attributes:
-        simple: The type for values of exactly these Python types; not for numbers.
-        text, integer, double: Types that are chosen elsewhere.
-        decimal: Makes a type of a number of digits, and how many of them are behind the point.
-        list_of, struct: Make a type of the type of the elements, or of fields.
-        field: Makes a field of its name, its type and its metadata.
-    """
-
-    simple: Mapping[frozenset[type], Any]
-    text: Any
-    integer: Any
-    double: Any
-    decimal: Callable[[int, int], Any]
-    list_of: Callable[[Any], Any]
-    struct: Callable[[list[Any]], Any]
-    field: Callable[[str, Any, dict[str, Any]], Any]
-
-
-def simple_types(
-    *, boolean: Any, double: Any, text: Any, binary: Any, day: Any, moment: Any, interval: Any, clock: Any
-) -> dict[frozenset[type], Any]:
-    """The simple types of a family. `day`, `moment`, `clock`: of date, datetime and time."""
-    return {
-        frozenset({bool}): boolean,
-        frozenset({float}): double,
-        frozenset({str}): text,
-        frozenset({UUID}): text,
-        frozenset({str, UUID}): text,
-        frozenset({time}): clock,
-        frozenset({bytes}): binary,
-        frozenset({date}): day,
-        frozenset({datetime}): moment,
-        frozenset({timedelta}): interval,
-    }
+TEXT, INTEGER, DOUBLE = pa.string(), pa.int64(), pa.float64()
+# The types for values of exactly these Python types.
+SIMPLE: dict[frozenset[type], Any] = {
+    frozenset({bool}): pa.bool_(),
+    frozenset({float}): DOUBLE,
+    frozenset({str}): TEXT,
+    frozenset({UUID}): TEXT,
+    frozenset({str, UUID}): TEXT,
+    frozenset({time}): pa.time64("us"),
+    frozenset({bytes}): pa.binary(),
+    frozenset({date}): pa.date32(),
+    frozenset({datetime}): pa.timestamp("us", "UTC"),
+    frozenset({timedelta}): pa.duration("us"),
+}
 
 
 @dataclass(slots=True)
@@ -145,13 +124,15 @@ class TypeConflict:
 class TypeInference:
     """Collects the documents of a sample and infers their schema.
 
+    Args:
+        conflict_type: The type of a field whose values have no common type.
+
     Attributes:
         conflicts: The fields without a common type; filled by `fields`.
     """
 
-    def __init__(self, types: TypeFamily, conflict_type: Any) -> None:
+    def __init__(self, conflict_type: Any = TEXT) -> None:
         self._seen = Seen()
-        self._types = types
         self._conflict_type = conflict_type
         self.conflicts: list[TypeConflict] = []
 
@@ -174,30 +155,34 @@ class TypeInference:
                 metadata = {CONFLICT: ", ".join(self.conflicts[-1].kinds), ANYTHING: True}
             elif is_unseen(inner):
                 metadata = {ANYTHING: True}
-            fields.append(self._types.field(name, type_, metadata))
+            fields.append(make_field(name, type_, metadata))
         return fields
 
     def _type(self, seen: Seen, path: str) -> Any:
         kinds = frozenset(seen.kinds)
-        types = self._types
-        simple = types.simple.get(kinds)
+        simple = SIMPLE.get(kinds)
         if simple is not None:
             return simple
         if not kinds:
-            return types.text
+            return TEXT
         if kinds == {dict}:
             if not seen.fields:
-                return types.text
+                return TEXT
             if len(seen.fields) <= MOST_FIELDS:
-                return types.struct(self._fields(seen, path + "."))
+                return pa.struct(self._fields(seen, path + "."))
         elif kinds == {list} and seen.element is not None:
-            return types.list_of(self._type(seen.element, path + "[]"))
+            return pa.list_(self._type(seen.element, path + "[]"))
         elif kinds <= {int, float, Decimal}:
-            number = _number(kinds, seen, types)
+            number = _number(kinds, seen)
             if number is not None:
                 return number
         self.conflicts.append(TypeConflict(path, tuple(sorted(kind.__name__ for kind in kinds))))
         return self._conflict_type
+
+
+def make_field(name: str, type_: Any, metadata: dict[str, Any]) -> Any:
+    """A field of Arrow, whose metadata are texts."""
+    return pa.field(name, type_, metadata={key: str(value) for key, value in metadata.items()} or None)
 
 
 def is_unseen(seen: Seen) -> bool:
@@ -207,17 +192,17 @@ def is_unseen(seen: Seen) -> bool:
     return not seen.kinds or (seen.kinds == {dict} and not seen.fields)
 
 
-def _number(kinds: frozenset[type], seen: Seen, types: TypeFamily) -> Any:
+def _number(kinds: frozenset[type], seen: Seen) -> Any:
     if kinds == {int} and seen.bits < 64:
-        return types.integer
+        return INTEGER
     if float in kinds:
-        return types.double if Decimal not in kinds and seen.bits <= EXACT_BITS else None
+        return DOUBLE if Decimal not in kinds and seen.bits <= EXACT_BITS else None
     if kinds == {int}:
-        return types.decimal(MOST_DIGITS, 0) if seen.digits <= MOST_DIGITS else None
+        return pa.decimal128(MOST_DIGITS, 0) if seen.digits <= MOST_DIGITS else None
     digits = max(seen.digits, 0)
     if seen.scale <= USUAL_SCALE and digits <= MOST_DIGITS - USUAL_SCALE:
-        return types.decimal(MOST_DIGITS, USUAL_SCALE)
-    return types.decimal(MOST_DIGITS, seen.scale) if digits + seen.scale <= MOST_DIGITS else None
+        return pa.decimal128(MOST_DIGITS, USUAL_SCALE)
+    return pa.decimal128(MOST_DIGITS, seen.scale) if digits + seen.scale <= MOST_DIGITS else None
 
 
 __all__ = [
@@ -225,8 +210,7 @@ __all__ = [
     "CONFLICT",
     "Seen",
     "TypeConflict",
-    "TypeFamily",
     "TypeInference",
     "is_unseen",
-    "simple_types",
+    "make_field",
 ]

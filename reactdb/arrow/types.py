@@ -1,4 +1,4 @@
-"""Arrow's types: the type that inference chooses for each Python type, the column of a type, and a type's values.
+"""Types: the type that inference chooses for each Python type, the column of a type, and a type's values.
 
     value                     inferred type          columns of a given schema take it for
     ------------------------  ---------------------  ----------------------------------------------------------------
@@ -11,11 +11,11 @@
     bytes                     binary                 binary, large_binary
     date                      date32                 date32, date64
     datetime                  timestamp[us, UTC]     timestamps with a time zone: the moment is kept, the offset is not
-    time                      time64[us]             time64[us]
+    time                      time64[us]             time64
     timedelta                 duration[us]           duration
     dict                      struct                 struct, map with keys of text
     list                      list                   list
-    anything                  string, as text        string, large_string
+    anything                  string, as text        string, large_string; VARIANT
 
 `values_of` is the way back: from an array to a document's values.
 
@@ -24,7 +24,8 @@ Rule of this file: it chooses by types. `arrays` and `rows` do the work.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -45,7 +46,7 @@ from reactdb.arrow.arrays import (
     Text,
     Void,
 )
-from reactdb.arrow.inference import ANYTHING, CONFLICT, TypeFamily, TypeInference, simple_types
+from reactdb.arrow.inference import ANYTHING, CONFLICT, make_field
 from reactdb.arrow.rows import (
     Values,
     check_names,
@@ -56,96 +57,88 @@ from reactdb.arrow.rows import (
     times,
     timestamps_of,
 )
+from reactdb.arrow.variant import Variant, is_variant
 from reactdb.errors import InvalidDocument, InvalidOption
 
 MARK, CONFLICT_MARK = ANYTHING.encode(), CONFLICT.encode()
 
 
-def _make_field(name: str, type_: Any, metadata: dict[str, Any]) -> Any:
-    return pa.field(name, type_, metadata={key: str(value) for key, value in metadata.items()} or None)
+@dataclass(frozen=True, slots=True)
+class ColumnRules:
+    """What columns do beyond their types.
 
-
-TYPES = TypeFamily(
-    simple_types(
-        boolean=pa.bool_(),
-        double=pa.float64(),
-        text=pa.string(),
-        binary=pa.binary(),
-        day=pa.date32(),
-        moment=pa.timestamp("us", "UTC"),
-        interval=pa.duration("us"),
-        clock=pa.time64("us"),
-    ),
-    pa.string(),
-    pa.int64(),
-    pa.float64(),
-    pa.decimal128,
-    pa.list_,
-    pa.struct,
-    _make_field,
-)
-
-
-def make_inference() -> TypeInference:
-    """Inference of Arrow's types. A field whose values have no common type becomes text."""
-    return TypeInference(TYPES, pa.string())
-
-
-def column_of(type_: Any, *, nullable: bool = True, is_complete: bool = False) -> Column:
-    """The column of an Arrow type.
-
-    Args:
-        is_complete: The type was inferred, so fields that it lacks do not fit, and neither do values that are no texts in a
+    Attributes:
+        is_complete: The types were inferred, so fields that they lack do not fit, and neither do values that are no texts in a
             column of text.
+        takes_guesses: A text that was chosen for a field without values (its metadata has the mark ANYTHING) takes anything
+            later. False: only null, {} and [] fit, because the caller infers again with other values.
+        name_of: The name of a type in messages.
+    """
+
+    is_complete: bool = False
+    takes_guesses: bool = False
+    name_of: Callable[[Any], str] = str
+
+
+USER = ColumnRules()
+INFERRED = ColumnRules(is_complete=True)
+
+
+def column_of(type_: Any, rules: ColumnRules = USER, *, nullable: bool = True) -> Column:
+    """The column of an Arrow type.
 
     Raises:
         InvalidOption: No value of a document has this type.
     """
-    options: dict[str, Any] = {"nullable": nullable}
+    name = rules.name_of(type_)
+    if is_variant(type_):
+        return Variant(type_, name, nullable=nullable)
     if kinds.is_struct(type_):
-        return struct_of(list(type_), type_, nullable=nullable, is_complete=is_complete)
+        return struct_of(list(type_), rules, type_, nullable=nullable)
     if kinds.is_list(type_):
         field = type_.value_field
-        element = column_of(field.type, nullable=field.nullable, is_complete=is_complete)
-        return Array(type_, element, **options)
+        return Array(type_, column_of(field.type, rules, nullable=field.nullable), name, nullable=nullable)
     if kinds.is_map(type_):
         if not kinds.is_string(type_.key_type):
-            raise InvalidOption(f"the keys of a map are strings, not {type_.key_type}")
+            raise InvalidOption(f"the keys of a map are strings, not {rules.name_of(type_.key_type)}")
         field = type_.item_field
-        value = column_of(field.type, nullable=field.nullable, is_complete=is_complete)
-        return MapColumn(type_, value, **options)
+        return MapColumn(
+            type_, column_of(field.type, rules, nullable=field.nullable), name, nullable=nullable
+        )
     if kinds.is_string(type_) or kinds.is_large_string(type_):
-        return Text(type_, is_strict=is_complete, **options)
+        return Text(type_, name, nullable=nullable, is_strict=rules.is_complete)
     if kinds.is_decimal(type_):
-        return DecimalColumn(type_, (Decimal, int), **options)
+        return DecimalColumn(type_, (Decimal, int), name, nullable=nullable)
     if kinds.is_null(type_):
-        return Void(type_)
+        return Void(type_, name)
     if kinds.is_float32(type_):
-        return Float(type_, (float, int), **options)
+        return Float(type_, (float, int), name, nullable=nullable)
     taken = _taken_by(type_)
     if taken is None:
-        raise InvalidOption(f"no value of a document is of Arrow's type {type_}")
+        raise InvalidOption(f"no value of a document is of type {name}")
     if getattr(type_, "unit", None) in ("s", "ms") and not kinds.is_date(type_):
         exact = pa.duration("us") if kinds.is_duration(type_) else pa.timestamp("us", type_.tz)
-        return Coarse(type_, taken, exact, **options)
-    return Scalar(type_, taken, **options)
+        return Coarse(type_, taken, exact, name, nullable=nullable)
+    return Scalar(type_, taken, name, nullable=nullable)
 
 
 def struct_of(
-    fields: Sequence[Any], type_: Any = None, *, nullable: bool = True, is_complete: bool = False
+    fields: Sequence[Any], rules: ColumnRules = USER, type_: Any = None, *, nullable: bool = True
 ) -> Struct:
     """The column of a struct with these fields, or of whole documents."""
-    children = [(field.name, _column_of_field(field, is_complete=is_complete)) for field in fields]
-    return Struct(
-        pa.struct(fields) if type_ is None else type_, children, nullable=nullable, is_complete=is_complete
-    )
+    children = [(field.name, _column_of_field(field, rules)) for field in fields]
+    arrow = pa.struct(fields) if type_ is None else type_
+    return Struct(arrow, children, rules.name_of(arrow), nullable=nullable, is_complete=rules.is_complete)
 
 
-def _column_of_field(field: Any, *, is_complete: bool) -> Column:
+def _column_of_field(field: Any, rules: ColumnRules) -> Column:
     marks = field.metadata or {}
-    is_marked = is_complete and MARK in marks
-    column = column_of(field.type, nullable=field.nullable, is_complete=is_complete and not is_marked)
-    return Empty(column) if is_marked and CONFLICT_MARK not in marks else column
+    is_marked = rules.is_complete and MARK in marks
+    column = column_of(
+        field.type, replace(rules, is_complete=False) if is_marked else rules, nullable=field.nullable
+    )
+    is_guess = is_marked and CONFLICT_MARK not in marks and not rules.takes_guesses
+    return Empty(column) if is_guess else column
 
 
 def _taken_by(type_: Any) -> tuple[type, ...] | None:
@@ -162,14 +155,14 @@ def _taken_by(type_: Any) -> tuple[type, ...] | None:
         return (date,)
     if kinds.is_timestamp(type_) and type_.tz is not None:
         return (datetime,)
-    if type_ == pa.time64("us"):
+    if kinds.is_time64(type_):
         return (time,)
     return (timedelta,) if kinds.is_duration(type_) else None
 
 
 def unseen_field(name: str) -> Any:
     """The field that inference gives for a name without any value."""
-    return _make_field(name, pa.string(), {ANYTHING: True})
+    return make_field(name, pa.string(), {ANYTHING: True})
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -258,4 +251,4 @@ def _is_plain(type_: Any) -> bool:
     ) or str(type_).startswith("extension<arrow.uuid")
 
 
-__all__ = ["TYPES", "column_of", "make_inference", "struct_of", "unseen_field", "values_of"]
+__all__ = ["INFERRED", "USER", "ColumnRules", "column_of", "struct_of", "unseen_field", "values_of"]

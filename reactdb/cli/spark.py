@@ -153,7 +153,8 @@ def check(
     **others: Any,
 ) -> None:
     """Check SOURCE, and TARGET if it is written once. `overwrite` is None if the command lacks the option."""
-    from reactdb.spark import parts, pipelines, rows
+    from reactdb.lake import parts
+    from reactdb.spark import pipelines, rows
 
     find = pipelines.source_of_files if takes_files else rows.source_of
     find(source, table, options)
@@ -192,7 +193,8 @@ def changes(start: Start, target: str, **given: Any) -> Outcome:
 
     TARGET remembers how far each database was read. It can be interrupted, or killed, and called again.
     """
-    from reactdb.spark import parts, pipelines
+    from reactdb.lake import parts
+    from reactdb.spark import pipelines
 
     parts.PartFolder(target, "changes").newest()
     with start() as session:
@@ -205,7 +207,8 @@ def current(start: Start, target: str, **given: Any) -> Outcome:
 
     TARGET/latest is what to read.
     """
-    from reactdb.spark import parts, pipelines
+    from reactdb.lake import parts
+    from reactdb.spark import pipelines
 
     parts.PartFolder(target, "current", parts.GENERATION).newest()
     with start() as session:

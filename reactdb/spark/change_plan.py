@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from reactdb.errors import HistoryLost, TableNotFound
-from reactdb.spark.fleet import open_snapshot, range_of
+from reactdb.lake.fleet import open_snapshot
 from reactdb.spark.options import Instant, Options, Version
 from reactdb.spark.partitions import ChangeSlice, Split, pack_slices, piece_bytes, split_slice
 from reactdb.store import exports
@@ -26,7 +26,7 @@ def change_slices(options: Options, pins: Iterable[Pin]) -> list[ChangeSlice]:
     slices = []
     is_known = options.table is None
     for pin in pins:
-        with open_snapshot(pin.path, options) as snapshot:
+        with open_snapshot(pin.path, options.files) as snapshot:
             is_known = is_known or bool(exports.find_table_ids(snapshot, str(options.table)))
             since, until = since_of(options, pin, snapshot), until_of(options, pin, snapshot)
         part = slice_of(pin, since, until)
@@ -48,7 +48,7 @@ def slice_of(pin: Pin, since: int, until: int) -> ChangeSlice | None:
 def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     """The exclusive lower seq of a read: by default, before the first change that is left."""
     if options.ranges is not None:
-        since = range_of(options, pin)[0]
+        since = options.range_of(pin.path)[0]
         if since < pin.oldest and options.fail_on_data_loss:
             raise HistoryLost(since, pin.oldest + 1)
         return max(since, pin.oldest)
@@ -79,7 +79,7 @@ def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
 def until_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     """The seq of the last change to read: by default, of the newest."""
     if options.ranges is not None:
-        return min(pin.seq, range_of(options, pin)[1])
+        return min(pin.seq, options.range_of(pin.path)[1])
     end = options.end
     if end is None:
         return pin.seq

@@ -16,16 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
+from reactdb.arrow.arrays import Column, moments, texts_by_index
 from reactdb.arrow.decoding import without_collector
+from reactdb.arrow.documents import DocumentColumn, Rows, finish_batch, value_array
+from reactdb.arrow.keys import key_values, texts
 from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import InvalidOption
-from reactdb.spark.columns import Column, arrow_schema, check_type, column_for, moments, texts_by_index
-from reactdb.spark.documents import DocumentColumn, Rows, finish_batch, value_array
-from reactdb.spark.fleet import open_file
-from reactdb.spark.keys import key_values, texts
+from reactdb.lake.fleet import open_file
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import ChangeSlice
 from reactdb.spark.schema import CHANGE_COLUMNS, IMAGES, mode_of
+from reactdb.spark.types import arrow_schema, check_type, column_for, document_column, document_columns
 from reactdb.store import exports
 from reactdb.store.log import Entries
 
@@ -101,7 +102,7 @@ class ChangeRows:
             yield from self._slice(part)
 
     def _slice(self, part: ChangeSlice) -> Iterator[Any]:
-        with open_file(part.path, self.options) as engine:
+        with open_file(part.path, self.options.files) as engine:
             position = part.since
             is_first = True
             while position < part.until:
@@ -150,7 +151,7 @@ class ChangeRows:
             return lambda page: None
         images = IMAGES[options.shape]
         if name in images:
-            column = DocumentColumn(name, type_, self.mode, is_complete=self.is_inferred)
+            column = document_column(name, type_, self.mode, is_complete=self.is_inferred)
             if name == images[0]:
                 return lambda page: column.array(page.columns.olds, page.rows, page.describe)
             return lambda page: column.array(page.columns.bodies, page.rows, page.describe)
@@ -187,9 +188,7 @@ class ChangeRows:
         others = [*fixed, self.options.source_column, self.options.corrupt_column]
         if self.options.document != "struct":
             others.append("key")
-        return DocumentColumn.of_schema(
-            self._schema, self.options, self.mode, others, is_complete=self.is_inferred
-        )
+        return document_columns(self._schema, self.options, self.mode, others, is_complete=self.is_inferred)
 
     def _delta(self, page: ChangePage, column: DocumentColumn) -> Any:
         columns = page.columns

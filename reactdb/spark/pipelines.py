@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as spark
 
 from reactdb.errors import StorageError, UsageError
-from reactdb.spark import queries
-from reactdb.spark.parts import (
+from reactdb.lake.parts import (
     GENERATION,
     DatabasePosition,
     Extent,
@@ -38,13 +37,16 @@ from reactdb.spark.parts import (
     parquet_rows,
     whole_folder,
 )
-from reactdb.spark.reach import Reach, check_has, document_changes, ranges, unread
+from reactdb.lake.reach import Reach, check_has, document_changes, unread
+from reactdb.spark import queries
+from reactdb.spark.options import parse
 from reactdb.spark.rows import (
     EXPORT,
     Documents,
     PipelineSource,
     all_rows,
     of_live_tables,
+    ranges,
     read_export,
     reader,
     rows_of,
@@ -179,7 +181,7 @@ def append_changes(
         rows = rows_of(session, given, extents, documents, first, type_)
         # Where all tables are read from the beginning, it is known how many changes there are.
         is_all = table is None and not any(reach.oldest for reach in first)
-        expected = document_changes(extents, given.options) if is_all else None
+        expected = document_changes(extents, parse(given.options).files) if is_all else None
         with folder.stage() as staged:
             count = write_parquet(rows, staged)
             if expected not in (None, count):

@@ -11,6 +11,7 @@ Rule of this file: it makes plans. Nothing is read until the DataFrame is.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +22,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from reactdb.errors import InvalidOption, UsageError, format_value
+from reactdb.lake.parts import DatabasePosition, Extent, Manifest, PartFolder
+from reactdb.lake.reach import Reach, read_reaches, unread
 from reactdb.spark import register
-from reactdb.spark.options import FORMS
-from reactdb.spark.parts import DatabasePosition, Extent, Manifest, PartFolder
-from reactdb.spark.reach import Reach, options_of, ranges, read_reaches, unread
+from reactdb.spark.options import FORMS, parse
 from reactdb.spark.schema import FORMS as TYPES
 
 if TYPE_CHECKING:
@@ -118,7 +119,18 @@ def source_of(
                 raise UsageError(f"{source} holds the changes of table `{held}` alone: name it")
             return PipelineSource({}, table, [], manifest, folder.path)
     parsed_options = options_of(source, options)
-    return PipelineSource(parsed_options, table, read_reaches(parsed_options, table))
+    return PipelineSource(parsed_options, table, read_reaches(parse(parsed_options).files, table))
+
+
+def options_of(source: str | Sequence[str], options: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The data source's options for these paths: files, folders, globs, or a list of them."""
+    paths = [source] if isinstance(source, str) else list(source)
+    return {**(options or {}), "paths": json.dumps(paths)}
+
+
+def ranges(extents: Iterable[Extent]) -> str:
+    """Extents as the data source's option `ranges`."""
+    return json.dumps({extent.path: [extent.since, extent.until] for extent in extents})
 
 
 def all_rows(

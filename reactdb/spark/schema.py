@@ -23,11 +23,11 @@ from typing import Any
 from pyspark.sql import types as spark
 
 from reactdb.arrow.decoding import decode_many
+from reactdb.arrow.keys import key_values
 from reactdb.errors import HistoryLost, InvalidOption, TableNotFound
-from reactdb.spark.fleet import open_snapshot, range_of
-from reactdb.spark.inference import Inference, scalar_type
-from reactdb.spark.keys import key_values
+from reactdb.lake.fleet import open_snapshot
 from reactdb.spark.options import Instant, Options
+from reactdb.spark.types import infer_with, scalar_type, spark_field
 from reactdb.store import exports
 from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
@@ -161,16 +161,13 @@ class SchemaSample:
     def __init__(self, options: Options, pins: Sequence[Pin]) -> None:
         self._options = options
         self._pins = pins
-        self._conflict: spark.DataType = (
-            spark.VariantType() if options.conflicts == "variant" else spark.StringType()
-        )
-        self._inference = Inference(self._conflict)
+        self._inference = infer_with(options.conflicts)
         self._keys: set[bytes] = set()
         self._is_taken = False
 
     def document_fields(self) -> list[spark.StructField]:
         self._take()
-        return self._inference.fields()
+        return list(map(spark_field, self._inference.fields()))
 
     def key_type(self) -> spark.DataType:
         """The type of the keys; STRING if they have none in common."""
@@ -184,7 +181,7 @@ class SchemaSample:
             logger.warning(
                 "%s: fields with values of several types are read as %s: %s",
                 ", ".join(self._options.paths),
-                self._conflict.simpleString().upper(),
+                self._options.conflicts.upper(),
                 ", ".join(map(str, self._inference.conflicts)),
             )
 
@@ -197,7 +194,7 @@ class SchemaSample:
             self._of_log if self._options.is_changes else self._of_tables
         )
         for pin in self._pins:
-            with open_snapshot(pin.path, self._options) as snapshot:
+            with open_snapshot(pin.path, self._options.files) as snapshot:
                 self._keys |= exports.read_outer_keys(snapshot, self._tables(snapshot))
                 for keys, bodies in take(pin, snapshot, min(each, self._options.sampling_size)):
                     self._keys.update(keys)
@@ -254,7 +251,7 @@ def seq_as_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     """
     given = options.as_of
     if options.ranges is not None:
-        given = range_of(options, pin)[1]
+        given = options.range_of(pin.path)[1]
     if given is None:
         return pin.seq
     if isinstance(given, Instant):
@@ -283,7 +280,7 @@ def table_of(options: Options, pins: Iterable[Pin]) -> str:
     """
     names: set[str] = set()
     for pin in pins:
-        with open_snapshot(pin.path, options) as snapshot:
+        with open_snapshot(pin.path, options.files) as snapshot:
             seq = seq_as_of(options, pin, snapshot)
             present = {info.name for info in snapshot.catalogue.by_id.values() if info.owner is None}
             names |= {name for name in present if snapshot.catalogue.at(name, seq) is not None}

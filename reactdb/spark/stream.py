@@ -28,10 +28,10 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from reactdb.errors import CannotOpen, HistoryLost, InvalidOption
-from reactdb.spark import fleet
+from reactdb.lake import fleet
+from reactdb.lake.fleet import open_file
 from reactdb.spark.change_plan import since_of, slice_of, splits_of
 from reactdb.spark.changes import ChangeRows
-from reactdb.spark.fleet import open_file
 from reactdb.spark.options import Options
 from reactdb.spark.partitions import ChangeSlice, Split
 from reactdb.spark.positions import Position, check, from_offset, is_behind, shares, to_offset
@@ -76,7 +76,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a query without a checkpoint begins in each existing file: before its first change, after its newest, or
         where the options say."""
         positions: dict[str, Position] = {}
-        for path in fleet.files_of(self.options):
+        for path in fleet.files_of(self.options.files):
             with self._snapshot(path) as (engine, snapshot):
                 pin = exports.pin_snapshot(engine, snapshot)
                 seq = (
@@ -117,7 +117,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _paths(self, positions: Mapping[str, Position]) -> list[str]:
         """The present files, and the files that the stream has read before."""
         try:
-            files = fleet.files_of(self.options)
+            files = fleet.files_of(self.options.files)
         except CannotOpen:
             if not positions:
                 raise
@@ -210,7 +210,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @contextmanager
     def _snapshot(self, path: str) -> Iterator[tuple[Engine, Snapshot]]:
         # The file is opened again each time, so that its replacement is noticed and nothing stays open while a query idles.
-        with open_file(path, self.options) as engine, engine.snapshot() as snapshot:
+        with open_file(path, self.options.files) as engine, engine.snapshot() as snapshot:
             yield engine, snapshot
 
     # -----------------------------------------------------------------------------------------------------------

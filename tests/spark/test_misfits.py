@@ -17,9 +17,9 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import types as t
 
-from reactdb.spark import documents
-from reactdb.spark.columns import column_for
-from reactdb.spark.documents import DocumentColumn, Rows, value_array
+from reactdb.arrow import documents
+from reactdb.arrow.documents import Rows, value_array
+from reactdb.spark.types import column_for, document_column
 
 COUNT = 2_000
 # Three times eight parts, the page itself, and a few documents one by one, with what is left of them.
@@ -75,7 +75,7 @@ def test_one_document_in_a_page_that_does_not_fit_is_looked_at_alone(monkeypatch
     """Its page is made once more in a few parts, and not document by document."""
     bodies = page({place: {"n": "many"}})
     rows = Rows(COUNT)
-    column = DocumentColumn("", SCHEMA, "PERMISSIVE")
+    column = document_column("", SCHEMA, "PERMISSIVE")
     made = counted(column.column.children[0], monkeypatch)  # type: ignore[attr-defined]
 
     arrays = column.arrays(bodies, rows, describe)
@@ -87,7 +87,7 @@ def test_one_document_in_a_page_that_does_not_fit_is_looked_at_alone(monkeypatch
 
 
 def test_a_page_of_documents_that_fit_is_made_at_once(monkeypatch):
-    column = DocumentColumn("", SCHEMA, "PERMISSIVE")
+    column = document_column("", SCHEMA, "PERMISSIVE")
     made = counted(column.column.children[0], monkeypatch)  # type: ignore[attr-defined]
 
     column.arrays(page({}), Rows(COUNT), describe)
@@ -131,13 +131,15 @@ def test_parts_give_what_documents_one_by_one_give(is_complete, seed):
     wanted, reasons = [], {}
     for number, body in enumerate(bodies):
         one = Rows(1)
-        column = DocumentColumn("new", SCHEMA, "PERMISSIVE", is_complete=is_complete)
+        column = document_column("new", SCHEMA, "PERMISSIVE", is_complete=is_complete)
         wanted += column.array([body], one, describe).to_pylist()
         if one.reasons:
             reasons[number] = json.loads(one.reasons[0])
     rows = Rows(200)
 
-    found = DocumentColumn("new", SCHEMA, "PERMISSIVE", is_complete=is_complete).array(bodies, rows, describe)
+    found = document_column("new", SCHEMA, "PERMISSIVE", is_complete=is_complete).array(
+        bodies, rows, describe
+    )
 
     assert wanted == found.to_pylist()
     assert reasons == {number: json.loads(reason) for number, reason in rows.reasons.items()}
@@ -149,4 +151,4 @@ def test_with_failfast_the_first_document_that_does_not_fit_is_named():
     with pytest.raises(
         reactdb.errors.SchemaMismatch, match=r"row 300 does not fit the schema: n: 1\.5 is not bigint"
     ):
-        DocumentColumn("", SCHEMA, "FAILFAST").arrays(bodies, Rows(COUNT), describe)
+        document_column("", SCHEMA, "FAILFAST").arrays(bodies, Rows(COUNT), describe)

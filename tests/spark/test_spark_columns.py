@@ -20,13 +20,22 @@ pytest.importorskip("pyspark")
 from pyspark.sql import types as t
 from pyspark.sql.variant_utils import VariantUtils
 
+from reactdb.arrow.arrays import Misfit
+from reactdb.arrow.decoding import decode_many
+from reactdb.arrow.documents import Rows
+from reactdb.arrow.keys import key_values, texts
+from reactdb.arrow.variant import variant_of
 from reactdb.errors import InvalidOption, SchemaMismatch
 from reactdb.json import dumps_plain, plain_text
-from reactdb.spark.columns import Misfit, column_for
-from reactdb.spark.documents import DocumentColumn, Rows, decode_many
-from reactdb.spark.inference import Inference
-from reactdb.spark.keys import key_values, texts
-from reactdb.spark.variant import variant_of
+from reactdb.spark.types import (
+    arrow_schema,
+    arrow_type,
+    column_for,
+    document_column,
+    infer_with,
+    spark_field,
+    spark_type,
+)
 from reactdb.values.codec import UnknownValue, encode
 from reactdb.values.collation import key_bytes, key_value
 from reactdb.values.value_types import is_registered
@@ -227,6 +236,14 @@ def test_a_schema_with_a_type_that_no_document_has_is_refused():
         column_for(t.TimestampNTZType())
 
 
+@pytest.mark.parametrize(
+    "type_", [NESTED, t.MapType(t.StringType(), t.ArrayType(t.VariantType(), False), False)]
+)
+def test_types_of_arrow_are_those_of_spark_and_lead_back(type_):
+    assert arrow_schema(t.StructType([t.StructField("x", type_)])).field("x").type == arrow_type(type_)
+    assert type_ == spark_type(arrow_type(type_))
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Laws
 
@@ -304,13 +321,13 @@ def in_variant(value: Any) -> Any:
 @given(st.lists(documents, min_size=1, max_size=5))
 def test_what_inference_has_seen_is_read_without_a_change_or_is_told(sample):
     """No document of the sample is altered: each place holds the value that was stored, or the row says what does not fit."""
-    inference = Inference()
+    inference = infer_with("variant")
     inference.add(sample)
-    type_ = t.StructType(inference.fields())
+    type_ = t.StructType(list(map(spark_field, inference.fields())))
     bodies = [encode(document) for document in sample]
     rows = Rows(len(bodies))
 
-    array = DocumentColumn("new", type_, "PERMISSIVE", is_complete=True).array(bodies, rows, str)
+    array = document_column("new", type_, "PERMISSIVE", is_complete=True).array(bodies, rows, str)
 
     array.validate(full=True)
     for row, (found, document) in enumerate(zip(array.to_pylist(), sample, strict=True)):
@@ -377,7 +394,7 @@ POINT = t.StructType([t.StructField("x", t.LongType()), t.StructField("y", t.Lon
 
 def point_array(mode: str, rows: Rows) -> Any:
     bodies = [encode({"x": 1, "y": 2}), None, encode({"x": 1.5, "y": 2})]
-    return DocumentColumn("new", POINT, mode).array(bodies, rows, lambda row: f"row {row}")
+    return document_column("new", POINT, mode).array(bodies, rows, lambda row: f"row {row}")
 
 
 def test_permissive_keeps_the_fields_that_fit_and_says_what_was_there():
@@ -427,12 +444,12 @@ def test_columns_straight_from_bytes_are_those_by_way_of_documents(documents, is
     bodies = [encode(document) for document in documents]
     found = []
     for is_quick in (True, False):
-        column = DocumentColumn("", schema, "PERMISSIVE", is_complete=is_complete)
+        column = document_column("", schema, "PERMISSIVE", is_complete=is_complete)
         if not is_quick:
             column._columns = None
         rows = Rows(len(bodies))
         arrays = column.arrays(bodies, rows, str)
-        whole = DocumentColumn("new", schema, "PERMISSIVE", is_complete=is_complete)
+        whole = document_column("new", schema, "PERMISSIVE", is_complete=is_complete)
         if not is_quick:
             whole._columns = None
         with_nulls = [None, *bodies]
@@ -443,7 +460,7 @@ def test_columns_straight_from_bytes_are_those_by_way_of_documents(documents, is
 
 def test_without_msgspec_columns_are_made_of_documents(monkeypatch):
     monkeypatch.setitem(sys.modules, "msgspec", None)
-    column = DocumentColumn("", t.StructType([t.StructField("n", t.LongType())]), "FAILFAST")
+    column = document_column("", t.StructType([t.StructField("n", t.LongType())]), "FAILFAST")
 
     (found,) = column.arrays([encode({"n": 1})], Rows(1), str)
 

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,11 +27,12 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import types as t
 
-from reactdb.spark import changes, fleet
+from reactdb.lake import fleet
+from reactdb.spark import changes
 from reactdb.spark.changes import ChangeRows
-from reactdb.spark.inference import Inference
 from reactdb.spark.partitions import ChangeSlice, pack_slices, piece_bytes, split_slice
 from reactdb.spark.source import BatchReader, ReactdbSource
+from reactdb.spark.types import infer_with, spark_field
 
 # ---------------------------------------------------------------------------------------------------------------
 # Options
@@ -76,7 +78,7 @@ def test_option_names_have_no_case_and_other_spellings():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"tabel": "x"}, "unknown option 'tabel'"),
+        ({"tabel": "x"}, "unknown option tabel"),
         ({"read": "feeds"}, "option read is one of documents, changes, not feeds"),
         ({"shape": "x"}, "option shape is one of reactdb, delta, debezium"),
         ({"asOf": "yesterday"}, "asOf is a seq or an ISO 8601 time"),
@@ -93,7 +95,7 @@ def test_option_names_have_no_case_and_other_spellings():
         ({"partitionBytes": "0"}, "option partitionBytes is a size"),
         (
             {"pushDown": "true"},
-            "option pushdown was removed: filters are not pushed down any more, because Spark",
+            "option pushDown was removed: filters are not pushed down any more, because Spark",
         ),
         ({"paths": "[1]"}, "option paths is a JSON list of strings"),
         ({"readChangeFeed": "true", "read": "documents"}, "readChangeFeed reads changes"),
@@ -125,7 +127,7 @@ def test_paths_mean_files_sorted_each_once(tmp_path):
 
     def files(*paths: str, **options: str) -> list[str]:
         given = parse({"paths": str(list(paths)).replace("'", '"'), **options})
-        return [str(Path(file).relative_to(tmp_path)) for file in fleet.files_of(given)]
+        return [str(Path(file).relative_to(tmp_path)) for file in fleet.files_of(given.files)]
 
     folder = str(tmp_path)
     assert ["a.db", "b.db"] == files(folder)
@@ -144,7 +146,7 @@ def test_a_relative_path_is_absolute_in_the_plan(tmp_path, monkeypatch):
         db.table_create("games").insert({"id": 1})
     monkeypatch.chdir(tmp_path)
 
-    (pin,) = fleet.pin_files(parse({"path": "a.db"}))
+    (pin,) = fleet.pin_files(parse({"path": "a.db"}).files)
 
     assert (str((tmp_path / "a.db").resolve()), 2) == (pin.path, pin.seq)
 
@@ -290,7 +292,7 @@ def test_damage_is_told_by_every_read_of_changes(tmp_path, statement):
         types = {"seq": t.LongType(), "origin": t.StringType(), "new": t.BinaryType(), "old": t.BinaryType()}
         schema = t.StructType([t.StructField(name, types[name]) for name in names])
         rows = ChangeRows(schema, parse({"path": file, "read": "changes"}))
-        (pin,) = fleet.pin_files(parse({"path": file}))
+        (pin,) = fleet.pin_files(parse({"path": file}).files)
         with pytest.raises(reactdb.CorruptDatabase):
             list(rows.batches([ChangeSlice(file, pin.database_id, 0, 10)]))
 
@@ -304,7 +306,7 @@ def test_damage_to_a_document_is_told_with_its_key(tmp_path):
     plan = BatchReader(
         t.StructType([t.StructField("id", t.LongType())]),
         options,
-        fleet.pin_files(options),
+        fleet.pin_files(options.files),
         is_inferred=False,
     )
 
@@ -322,7 +324,7 @@ def test_a_file_that_was_replaced_after_the_plan_is_refused(tmp_path):
         with reactdb.connect(file, durability="soft") as db:
             db.table_create("games").insert([{"id": number} for number in range(count)])
         if words is None:
-            plan = BatchReader(schema, options, fleet.pin_files(options), is_inferred=False)
+            plan = BatchReader(schema, options, fleet.pin_files(options.files), is_inferred=False)
             assert [5] == [
                 batch.num_rows for split in plan.splits() for batch in plan.rows().batches(split.slices)
             ]
@@ -337,7 +339,7 @@ def test_changes_of_a_table_that_no_file_has_are_an_error(path):
         BatchReader(
             t.StructType([t.StructField("seq", t.LongType())]),
             options,
-            fleet.pin_files(options),
+            fleet.pin_files(options.files),
             is_inferred=False,
         )
 
@@ -350,7 +352,7 @@ def test_compaction_between_plan_and_read_is_an_error_and_no_gap(tmp_path):
         for number in range(10):
             games.insert({"id": 1, "n": number}, conflict="replace")
         schema = t.StructType([t.StructField("seq", t.LongType())])
-        plan = BatchReader(schema, options, fleet.pin_files(options), is_inferred=False)
+        plan = BatchReader(schema, options, fleet.pin_files(options.files), is_inferred=False)
         db.compact(keep=2)
 
         with pytest.raises(HistoryLost):
@@ -378,10 +380,10 @@ def test_compaction_between_plan_and_read_is_an_error_and_no_gap(tmp_path):
     ],
 )
 def test_the_type_that_holds_all_values(values, type_):
-    inference = Inference()
+    inference = infer_with("variant")
     inference.add({"x": value} for value in values)
 
-    assert [type_] == [field.dataType.simpleString() for field in inference.fields()]
+    assert [type_] == [spark_field(field).dataType.simpleString() for field in inference.fields()]
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -416,9 +418,14 @@ def test_a_package_that_is_missing_or_of_another_version_is_told(monkeypatch, fo
 
 
 def test_java_that_is_missing_or_too_old_is_told(monkeypatch, tmp_path):
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SparkUnavailable, match=r"Java is missing: install a Java runtime of version 17"):
         environment.check_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SparkUnavailable) as caught:
+        environment.check_java()
+    assert str(caught.value).startswith(f"JAVA_HOME is {tmp_path}, where there is no bin/java: correct it")
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\n")
@@ -437,3 +444,55 @@ def test_the_interpreter_is_set_where_nobody_has_set_one(monkeypatch):
     assert (sys.executable, "mine") == tuple(
         environment.os.environ[name] for name in environment.INTERPRETERS
     )
+
+
+def test_spark_connect_names_the_package_that_it_needs(monkeypatch):
+    installed = environment.version
+
+    def version(name: str) -> str:
+        if name == "grpcio":
+            raise environment.PackageNotFoundError(name)
+        return "9" if name in environment.CONNECT_PACKAGES else installed(name)
+
+    monkeypatch.setattr(environment, "version", version)
+    monkeypatch.setenv("SPARK_REMOTE", "sc://server")
+    monkeypatch.setenv("JAVA_HOME", "/nope")
+    with pytest.raises(SparkUnavailable) as caught:
+        environment.check()
+
+    assert str(caught.value).startswith(
+        "grpcio is not installed: Spark Connect needs it (SPARK_REMOTE is sc://server)"
+    )
+    assert "reactdb[spark-connect]" in str(caught.value)
+    monkeypatch.setattr(environment, "version", lambda name: "4.2" if name == "pyspark" else "999.0")
+    environment.check()
+
+
+class ConnectSession:
+    """A session of Spark Connect, which has no `sparkContext`."""
+
+    def __init__(self) -> None:
+        self.registered: list[str] = []
+        self.dataSource = self
+
+    def register(self, source: Any) -> None:
+        self.registered.append(source.name())
+
+    def __getattr__(self, name: str) -> Any:
+        from pyspark.errors import PySparkAttributeError
+
+        raise PySparkAttributeError(
+            errorClass="JVM_ATTRIBUTE_NOT_SUPPORTED", messageParameters={"attr_name": name}
+        )
+
+
+def test_a_session_of_spark_connect_is_made_quiet_and_knows_the_format(monkeypatch):
+    for name in environment.INTERPRETERS:
+        monkeypatch.delenv(name, raising=False)
+    session = ConnectSession()
+
+    environment.quieten(session)
+    environment.use_interpreter(session)
+    reactdb.spark.register(session)
+
+    assert ["reactdb"] == session.registered

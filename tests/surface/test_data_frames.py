@@ -32,7 +32,8 @@ polars = pytest.importorskip("polars")
 
 from reactdb import data_frames  # noqa: E402
 from reactdb.arrow.arrays import Misfit  # noqa: E402
-from reactdb.arrow.types import column_of, make_inference, struct_of, values_of  # noqa: E402
+from reactdb.arrow.inference import TypeInference  # noqa: E402
+from reactdb.arrow.types import column_of, struct_of, values_of  # noqa: E402
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC)
 OTHER_ZONE = datetime(2026, 1, 2, 5, 4, 5, 600, tzinfo=timezone(timedelta(hours=2)))
@@ -139,7 +140,7 @@ def test_the_result_is_as_if_all_documents_had_been_looked_at_first(monkeypatch,
     documents = [random_document(number, random) for number in range(random.choice([0, 1, 10, 60]))]
     bodies = [codec.encode(document) for document in documents]
 
-    inference = make_inference()
+    inference = TypeInference()
     inference.add(documents)
     fields = inference.fields()
     arrays = struct_of(fields).arrays(documents) if documents else []

@@ -8,7 +8,7 @@ much as reading its page once more. Then the mode decides, as in Spark's own sou
     DROPMALFORMED   the row is left out
     FAILFAST        SchemaMismatch, with the document and the place
 
-Rule of this file: it knows bytes and columns. `changes` and `snapshot` read them.
+Rule of this file: bytes in, arrays out. The caller names a row for an error.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import types as spark
+from pyarrow import types as kinds
 
 from reactdb.arrow.arrays import Column, Misfit, Struct, insert_nulls
 from reactdb.arrow.decoding import column_decoder, decode_many
-from reactdb.errors import InvalidOption, SchemaMismatch
+from reactdb.errors import SchemaMismatch
 from reactdb.json import dumps_plain
-from reactdb.spark.columns import column_for
-from reactdb.spark.options import Options
 
 # The number of parts into which a failing page is cut. With eight, one bad document in 2,000 is found in three steps, which read
 # the page, an eighth of it and a 64th of it in vain; with two parts, twice as much would be read in vain.
@@ -52,50 +50,26 @@ class Rows:
 
 
 class DocumentColumn:
-    """A column of encoded documents, according to its Spark type.
-
-    STRUCT, MAP and VARIANT are decoded; STRING is JSON text; BINARY has the bytes as they are stored.
+    """A column of encoded documents. A column of a struct, a map or VARIANT is decoded; text is JSON; binary has the bytes as
+    they are stored.
 
     Args:
         name: The column's name for messages; "" if each field of the documents is a column.
+        column: From `types.column_of`.
         mode: PERMISSIVE, DROPMALFORMED or FAILFAST.
-        is_complete: See `columns.Struct`.
     """
 
-    def __init__(self, name: str, type_: spark.DataType, mode: str, *, is_complete: bool = False) -> None:
+    def __init__(self, name: str, column: Column, mode: str) -> None:
         self.name = name
         self.mode = mode
-        self.is_raw = isinstance(type_, spark.BinaryType)
-        self.is_text = isinstance(type_, spark.StringType)
-        self.column: Column = column_for(type_, is_complete=is_complete)
-
-    @staticmethod
-    def of_schema(
-        schema: spark.StructType, options: Options, mode: str, others: Sequence[str], *, is_complete: bool
-    ) -> DocumentColumn:
-        """All columns of a read that come from its documents: a column per field, or the single column `document`.
-
-        Args:
-            others: The names of columns with another source.
-
-        Raises:
-            InvalidOption: Documents are read in one piece, and the schema has another column.
-        """
-        fields = [field for field in schema.fields if field.name not in others]
-        type_: spark.DataType = spark.StructType(fields)
-        if options.document != "struct":
-            unknown = [field.name for field in fields if field.name != "document"]
-            if unknown:
-                raise InvalidOption(
-                    f"with option document={options.document} there is no column {unknown[0]}: there are key and document"
-                )
-            type_ = fields[0].dataType if fields else type_
-        return DocumentColumn("", type_, mode, is_complete=is_complete)
+        self.is_raw = kinds.is_binary(column.arrow)
+        self.is_text = kinds.is_string(column.arrow)
+        self.column = column
 
     def named_arrays(
         self, form: str, bodies: Sequence[bytes], rows: Rows, describe: Callable[[int], str]
     ) -> dict[str, Any]:
-        """The arrays of `of_schema`, by the names of their columns, of documents in this form."""
+        """The arrays by the names of their columns: of the fields with form `struct`, otherwise of the column `document`."""
         if isinstance(self.column, Struct) and (form == "struct" or not self.column.names):
             return dict(zip(self.column.names, self.arrays(bodies, rows, describe), strict=True))
         return {"document": self.array(bodies, rows, describe)}

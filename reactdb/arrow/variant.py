@@ -4,27 +4,42 @@ It is made directly from Python's values: JSON text in between would lose the ty
 times as long. UUIDs, times of day and durations (in seconds), for which VARIANT has no type, become strings. Numbers of more than
 38 digits and values of 16 MiB and more are refused.
 
+Rule of this file: a value becomes its two byte strings, or an error says why it cannot.
+
 Source: Parquet's Variant Binary Encoding, version 1; pyspark's `variant_utils` for what Spark reads of it.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from reactdb.arrow.arrays import Column, Misfit, nulls_of
 from reactdb.json import plain_text
 from reactdb.values.scalars import EPOCH, microseconds_of
 
+# As PySpark and Parquet have it: the mark tells it from a user's struct with two fields of these names.
+VARIANT = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
+    ]
+)
 MOST_BYTES = (1 << 24) - 1
 MOST_DIGITS = 38
 SHORT = 0x3F
 NULL, TRUE, FALSE = b"\x00", b"\x04", b"\x08"
 INT1, INT2, INT4, INT8 = (bytes([number << 2]) for number in (3, 4, 5, 6))
 DOUBLE, DATE, TIMESTAMP, BINARY, LONG_TEXT = (bytes([number << 2]) for number in (7, 11, 12, 15, 16))
+# A null of VARIANT, which is under the mask of a null row.
+_NULL = (b"\x00", b"\x01\x00\x00")
 DECIMALS = ((9, 4, 8 << 2), (18, 8, 9 << 2), (38, 16, 10 << 2))
 FIRST_DAY = date(1970, 1, 1).toordinal()
 
@@ -34,6 +49,31 @@ _int4: Pack = struct.Struct("<ci").pack
 _int8: Pack = struct.Struct("<cq").pack
 _double: Pack = struct.Struct("<cd").pack
 _sized: Pack = struct.Struct("<cI").pack
+
+
+def is_variant(type_: Any) -> bool:
+    """Whether this Arrow type is VARIANT's."""
+    return bool(kinds.is_struct(type_) and type_.equals(VARIANT, check_metadata=True))
+
+
+class Variant(Column):
+    """VARIANT: anything; its bytes carry the type of each value."""
+
+    def convert(self, values: Sequence[Any]) -> Any:
+        self.kinds_of(values)
+        try:
+            made = [_NULL if value is None else variant_of(value) for value in values]
+        except ValueError as error:
+            raise Misfit(str(error)) from None
+        value_field, metadata_field = self.arrow
+        return pa.StructArray.from_arrays(
+            [
+                pa.array([pair[0] for pair in made], value_field.type),
+                pa.array([pair[1] for pair in made], metadata_field.type),
+            ],
+            fields=[value_field, metadata_field],
+            mask=nulls_of(values),
+        )
 
 
 def variant_of(value: Any) -> tuple[bytes, bytes]:

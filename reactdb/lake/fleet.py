@@ -12,12 +12,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import glob, has_magic
 from urllib.parse import unquote, urlsplit
 
 from reactdb.errors import CannotOpen, InvalidOption
-from reactdb.spark.options import Options
 from reactdb.store import exports
 from reactdb.store.engine import Engine
 from reactdb.store.exports import Pin
@@ -26,15 +26,36 @@ from reactdb.store.snapshot import Snapshot
 SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
-def files_of(options: Options) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """The files to read, and how they are opened.
+
+    Attributes:
+        paths: Files, folders or globs, as given.
+        path_glob: Which files of a folder are databases.
+        is_recursive: The folders within a folder are read too.
+        busy_timeout_s: How long opening waits for the lock of a writer.
+        allow_network: A file on a network share is opened.
+        ignore_corrupt_files: A file that cannot be read is left out.
+        ignore_missing_files: A file that is gone when it is read is left out.
+    """
+
+    paths: tuple[str, ...] = ()
+    path_glob: str = "*.db"
+    is_recursive: bool = False
+    busy_timeout_s: float = 5.0
+    allow_network: bool = False
+    ignore_corrupt_files: bool = False
+    ignore_missing_files: bool = False
+
+
+def files_of(options: FileOptions) -> list[str]:
     """The absolute paths of the files that the options mean, sorted, each once.
 
     Raises:
         InvalidOption: No path.
         CannotOpen: One of them means no file.
     """
-    if options.ranges is not None:
-        return [os.path.abspath(plain_path(path)) for path, _, _ in options.ranges]
     if not options.paths:
         raise InvalidOption("no path: give load() a file, a folder, a glob or a list of those")
     paths: dict[str, None] = {}
@@ -66,7 +87,7 @@ def plain_path(path: str) -> str:
     return path
 
 
-def _expand(path: str, options: Options) -> Iterator[str]:
+def _expand(path: str, options: FileOptions) -> Iterator[str]:
     path = os.path.abspath(path)
     if os.path.isdir(path):
         for folder, folders, names in os.walk(path):
@@ -80,14 +101,7 @@ def _expand(path: str, options: Options) -> Iterator[str]:
         yield path
 
 
-def range_of(options: Options, pin: Pin) -> tuple[int, int]:
-    """The range that option `ranges` gives for a file: since and until."""
-    assert options.ranges is not None
-    # A pin has the resolved path, and the option may name a link.
-    return next((since, until) for path, since, until in options.ranges if os.path.realpath(path) == pin.path)
-
-
-def pin_files(options: Options) -> list[Pin]:
+def pin_files(options: FileOptions) -> list[Pin]:
     """Each file of the fleet as it is now.
 
     Raises:
@@ -96,13 +110,13 @@ def pin_files(options: Options) -> list[Pin]:
     return [pin_of(path, options) for path in files_of(options)]
 
 
-def pin_of(path: str, options: Options) -> Pin:
+def pin_of(path: str, options: FileOptions) -> Pin:
     """The present state of one file."""
     with open_file(path, options) as engine:
         return exports.pin(engine)
 
 
-def open_file(path: str, options: Options) -> AbstractContextManager[Engine]:
+def open_file(path: str, options: FileOptions) -> AbstractContextManager[Engine]:
     """A file, opened for reading only, with the options' timeout."""
     return exports.open_to_read(
         path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network
@@ -110,7 +124,7 @@ def open_file(path: str, options: Options) -> AbstractContextManager[Engine]:
 
 
 @contextmanager
-def open_snapshot(path: str, options: Options) -> Iterator[Snapshot]:
+def open_snapshot(path: str, options: FileOptions) -> Iterator[Snapshot]:
     """A snapshot of a file."""
     with open_file(path, options) as engine, engine.snapshot() as snapshot:
         yield snapshot

@@ -9,15 +9,13 @@ Rule of this file: it runs on the driver. It reads positions and the list of tab
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reactdb.errors import HistoryDiverged, HistoryLost, TableNotFound, UsageError
-from reactdb.spark import fleet
-from reactdb.spark.fleet import open_file
-from reactdb.spark.options import Options, parse
-from reactdb.spark.parts import DatabasePosition, Extent
+from reactdb.lake import fleet
+from reactdb.lake.fleet import FileOptions, open_file
+from reactdb.lake.parts import DatabasePosition, Extent
 from reactdb.store import exports
 from reactdb.store.epochs import Epoch, read_epochs
 from reactdb.store.log import read_low_water
@@ -45,13 +43,7 @@ class Reach:
         return self.position.path
 
 
-def options_of(source: str | Sequence[str], options: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The data source's options for these paths: files, folders, globs, or a list of them."""
-    paths = [source] if isinstance(source, str) else list(source)
-    return {**(options or {}), "paths": json.dumps(paths)}
-
-
-def read_reaches(options: Mapping[str, str], table: str | None = None) -> list[Reach]:
+def read_reaches(options: FileOptions, table: str | None = None) -> list[Reach]:
     """The reach of every file in the options, in the order of the paths.
 
     Raises:
@@ -59,8 +51,7 @@ def read_reaches(options: Mapping[str, str], table: str | None = None) -> list[R
         TableNotFound: No file has the table.
         CannotOpen, NotADatabase, ...: What is wrong with a file.
     """
-    parsed = parse(options)
-    reaches = [_read_reach(path, parsed) for path in fleet.files_of(parsed)]
+    reaches = [_read_reach(path, options) for path in fleet.files_of(options)]
     paths: dict[str, str] = {}
     for reach in reaches:
         other = paths.setdefault(reach.database, reach.path)
@@ -71,7 +62,7 @@ def read_reaches(options: Mapping[str, str], table: str | None = None) -> list[R
     return reaches
 
 
-def _read_reach(path: str, options: Options) -> Reach:
+def _read_reach(path: str, options: FileOptions) -> Reach:
     with open_file(path, options) as engine, engine.snapshot() as snapshot:
         connection = snapshot.connection
         seq = read_head_seq(connection)
@@ -99,11 +90,11 @@ def unread(reach: Reach, before: DatabasePosition | None) -> Extent:
     return Extent(reach.database, now.path, now.epoch, since, now.seq)
 
 
-def document_changes(extents: Iterable[Extent], options: Mapping[str, str]) -> int:
+def document_changes(extents: Iterable[Extent], options: FileOptions) -> int:
     """How many changes of documents these extents have. The log has entries of tables and indexes besides."""
-    parsed, count = parse(options), 0
+    count = 0
     for extent in extents:
-        with open_file(extent.path, parsed) as engine, engine.snapshot() as snapshot:
+        with open_file(extent.path, options) as engine, engine.snapshot() as snapshot:
             count += (
                 extent.until
                 - extent.since
@@ -131,8 +122,3 @@ def check_has(reach: Reach, before: DatabasePosition) -> None:
         )
     if before.seq < reach.oldest:
         raise HistoryLost(before.seq, reach.oldest + 1)
-
-
-def ranges(extents: Iterable[Extent]) -> str:
-    """Extents as the data source's option `ranges`."""
-    return json.dumps({extent.path: [extent.since, extent.until] for extent in extents})
