@@ -25,7 +25,7 @@ from pyiceberg.io.pyarrow import PyArrowFile
 from sqlalchemy.orm import Session
 
 from reactdb.lake import data_files, delta, iceberg
-from reactdb.lake.target import Target
+from reactdb.lake.target import LakeTable
 from tests.lake.target_suite import DATABASE, batches_of, exact, keys_of, note, table_of
 
 NARROW = pa.schema([("id", pa.int64()), ("v", pa.int64())])
@@ -53,7 +53,7 @@ AFTER: list[Rows] = [
 SETTINGS: dict[str, Any] = {"mode": "current"}
 
 
-def run(target: Target) -> None:
+def run(target: LakeTable) -> None:
     with target.lock():
         state = target.state({DATABASE: ["e0"]})
         seq = 0 if state is None else state.positions[DATABASE].seq
@@ -75,7 +75,7 @@ def run(target: Target) -> None:
             target.merge(OTHER.empty_table(), keys_of([5], OTHER), ["id"], note(6, {"mode": "other"}))
 
 
-def check(target: Target, folder: Path) -> str:
+def check(target: LakeTable, folder: Path) -> str:
     with target.lock():
         state = target.state({DATABASE: ["e0"]})
         if state is None:
@@ -98,7 +98,7 @@ def check(target: Target, folder: Path) -> str:
         return f"{seq} {'ok' if not unlisted else unlisted}"
 
 
-def unlisted_files(target: Target, folder: Path) -> set[str]:
+def unlisted_files(target: LakeTable, folder: Path) -> set[str]:
     """The files with rows, and of Iceberg the metadata, that no version of the table has."""
     there = {str(path) for path in folder.rglob("*.parquet") if "_delta_log" not in path.parts}
     if isinstance(target, delta.DeltaTarget):
@@ -152,7 +152,7 @@ def kill_at(number: int) -> None:
     DeltaTable.create = staticmethod(counted(DeltaTable.create))  # type: ignore[method-assign]
 
 
-def make(kind: str, folder: str) -> Target:
+def make(kind: str, folder: str) -> LakeTable:
     return delta.DeltaTarget(folder) if kind == "delta" else iceberg.IcebergTarget(folder, "t")
 
 
