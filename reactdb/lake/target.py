@@ -1,4 +1,4 @@
-"""Target: a table of a lake that the exporter writes, and what it must remember about the databases it came from.
+"""LakeTable: a table of a lake that the exporter writes, and what it must remember about the databases it came from.
 
 The exporter makes rows and decides about types; a target keeps them in one format. Each of its writes is one commit of that
 format, which has the rows together with the `Note`: how far each database has been read. So a killed run leaves the table as of a
@@ -70,7 +70,7 @@ class Note:
     extents: Sequence[Extent] = field(default=())
 
 
-class Target(Protocol):
+class LakeTable(Protocol):
     """A table of a lake.
 
     `path` leads to what readers open. The exporter calls `widen` before it writes rows with more columns or wider ones, so the
