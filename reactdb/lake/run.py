@@ -8,7 +8,7 @@ on from there.
 A file is read as a whole if the table has nothing of it yet, or if changes cannot bring it up to date: because the reactdb table
 was dropped, or made again, or because compaction has removed changes.
 
-Rule of this file: it decides which rows there are. `reading`, `rows` and `columns` make them, a `Target` keeps them.
+Rule of this file: it decides which rows there are. `reading`, `rows` and `columns` make them, a `LakeTable` keeps them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from reactdb.lake.rows import (
     version_batch,
 )
 from reactdb.lake.staging import Stage
-from reactdb.lake.target import InexactNumber, Note, Target, TargetState
+from reactdb.lake.target import InexactNumber, LakeTable, Note, TargetState
 from reactdb.store.catalogue import TableInfo
 from reactdb.values.collation import key_value
 
@@ -96,6 +96,7 @@ class Run:
     Args:
         is_fleet: Rows come from several files, so they have the columns `_database` and `_source`.
         table: None: the only table, and for `changes` all of them, if there are several.
+        as_text: The documents of `changes` are JSON text; otherwise only those of several tables are.
     """
 
     def __init__(
@@ -106,6 +107,8 @@ class Run:
         mode: str,
         contract: str,
         progress: Callable[[int, int], None] | None,
+        *,
+        as_text: bool = False,
     ) -> None:
         self.files = files
         self.is_fleet = is_fleet
@@ -113,6 +116,7 @@ class Run:
         self.contract = contract
         self.reaches = read_reaches(files)
         self.table = self._choose_table(table)
+        self.is_text = self.table is None or as_text
         self.outcome = Outcome("")
         # What is known of the table: its schema, the positions in it, the column that rows are merged by.
         self.schema: pa.Schema | None = None
@@ -140,7 +144,7 @@ class Run:
     # -----------------------------------------------------------------------------------------------------------
     # The two kinds of runs
 
-    def update(self, target: Target, overwrite: bool) -> Outcome:
+    def update(self, target: LakeTable, overwrite: bool) -> Outcome:
         """Bring a table up to date, or make it."""
         if self.table is not None and not any(self.table in reach.position.tables for reach in self.reaches):
             raise TableNotFound(self.table)
@@ -157,12 +161,13 @@ class Run:
             self._bring_up_to_date(target, state, overwrite)
             return self._finish(target.path)
 
-    def write_once(self, target: Any, at: int | datetime, overwrite: bool) -> Outcome:
+    def write_once(self, target: Any, at: int | datetime | str, overwrite: bool) -> Outcome:
         """Write the documents as of a moment to a table that does not exist, or is to be written anew."""
         positions, tables = {}, 0
         for reach in self.reaches:
             with open_reader(reach, self.files) as reader:
-                positions[reach.database] = position_at(reach, reader.seq_as_of(at))
+                seq = reach.position.seq if isinstance(at, str) else reader.seq_as_of(at)
+                positions[reach.database] = position_at(reach, seq)
                 tables += self._table_at(reader, positions[reach.database].seq) is not None
         if not tables:
             assert self.table is not None
@@ -178,7 +183,7 @@ class Run:
             self.known = positions
             return self._finish(target.path)
 
-    def _take_state(self, target: Target, state: TargetState) -> None:
+    def _take_state(self, target: LakeTable, state: TargetState) -> None:
         """Go on from a table.
 
         Raises:
@@ -229,7 +234,7 @@ class Run:
             return True
         return False
 
-    def _bring_up_to_date(self, target: Target | None, state: TargetState | None, overwrite: bool) -> None:
+    def _bring_up_to_date(self, target: LakeTable | None, state: TargetState | None, overwrite: bool) -> None:
         """Write what is new. `target`: None to try whether everything fits."""
         while True:
             try:
@@ -259,7 +264,7 @@ class Run:
     # -----------------------------------------------------------------------------------------------------------
     # Documents and versions: rows that are merged
 
-    def _update_rows(self, target: Target | None, state: TargetState | None, overwrite: bool) -> None:
+    def _update_rows(self, target: LakeTable | None, state: TargetState | None, overwrite: bool) -> None:
         is_anew = state is None or (overwrite and self.is_first)
         needs_key = state is not None and not is_anew and self.has_key != bool(state.settings.get("has_key"))
         whole: list[Reach] = []
@@ -361,7 +366,7 @@ class Run:
                     stage.add(self._current_batch(page))
         self._check_key_column()
 
-    def _rows_but(self, target: Target, gone: set[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _rows_but(self, target: LakeTable, gone: set[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows of the table without those of these databases."""
         name = DATABASE if self.mode == "current" else "database"
         if not self.is_fleet:
@@ -411,7 +416,7 @@ class Run:
         elif self.primary_key != info.primary_key and not self.has_key:
             raise KeyMisfit
 
-    def _merge_documents(self, target: Target | None, chunk: Newest, end: End) -> None:
+    def _merge_documents(self, target: LakeTable | None, chunk: Newest, end: End) -> None:
         """Bring the documents of a chunk to the table."""
         batches = []
         gone: list[tuple[Reach, bytes]] = []
@@ -497,7 +502,7 @@ class Run:
             if begun.keys:
                 stage.add(version_batch(self.columns, begun, ends))
 
-    def _merge_versions(self, target: Target | None, chunk: Versions, end: End) -> None:
+    def _merge_versions(self, target: LakeTable | None, chunk: Versions, end: End) -> None:
         """Add the versions of a chunk, and close those that its changes ended."""
         batches, ended = [], chunk.ended
         for page, ends in chunk.begun():
@@ -524,7 +529,7 @@ class Run:
         outcome.rows += len(table)
 
     def _closed(
-        self, target: Target, ended: Mapping[tuple[str, bytes], tuple[int, int]], schema: pa.Schema
+        self, target: LakeTable, ended: Mapping[tuple[str, bytes], tuple[int, int]], schema: pa.Schema
     ) -> list[pa.RecordBatch]:
         """The rows of the versions that ended, with their ends."""
         keys = pa.table(
@@ -549,18 +554,17 @@ class Run:
     # -----------------------------------------------------------------------------------------------------------
     # Changes: rows that are appended
 
-    def _append_changes(self, target: Target | None, is_replaced: bool) -> None:
+    def _append_changes(self, target: LakeTable | None, is_replaced: bool) -> None:
         """Append the changes since the positions.
 
         Args:
             is_replaced: There is a table, and it is to be written anew.
         """
-        with_documents = self.table is not None
         first = [reach for reach in self.reaches if reach.database not in self.known]
         with Stage("" if target is None else target.path) as stage:
 
             def add(page: Page) -> None:
-                rows = change_batch(self.columns if with_documents else None, page)
+                rows = change_batch(None if self.is_text else self.columns, page)
                 stage.add(rows, page.size_bytes)
                 self._step(len(page))
 
@@ -570,7 +574,7 @@ class Run:
                     self._append_chunk(target, stage, self._note(end.positions, end.extents), is_replaced)
                 stage.clear()
 
-    def _append_chunk(self, target: Target, stage: Stage, note: Note, is_replaced: bool) -> None:
+    def _append_chunk(self, target: LakeTable, stage: Stage, note: Note, is_replaced: bool) -> None:
         schema = self._schema()
         if not stage.rows:
             if not self.is_first:
@@ -688,7 +692,7 @@ class Run:
             fields += [pa.field(KEY, TEXT)] if self.has_key else []
             fields += list(type_) or [pa.field(str(self.primary_key), TEXT)]
         elif self.mode == "changes":
-            document = TEXT if self.table is None else type_
+            document = TEXT if self.is_text else type_
             fields = [
                 pa.field(name, document if one is None else one) for name, one in CHANGE_COLUMNS.items()
             ]
@@ -702,7 +706,7 @@ class Run:
             fields = [by_name[name] for name in dict.fromkeys([*kept, *by_name])]
         return pa.schema(fields)
 
-    def _widen(self, target: Target, schema: pa.Schema) -> None:
+    def _widen(self, target: LakeTable, schema: pa.Schema) -> None:
         if self.schema is not None and not schema.equals(self.schema):
             target.widen(schema)
             self.schema = schema
