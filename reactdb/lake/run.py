@@ -56,7 +56,7 @@ from reactdb.lake.rows import (
     version_batch,
 )
 from reactdb.lake.staging import Stage
-from reactdb.lake.target import InexactNumber, LakeTable, Note, TargetState
+from reactdb.lake.target import InexactNumber, LakeTable, Note, TargetState, path_text
 from reactdb.store.catalogue import TableInfo
 from reactdb.values.collation import key_value
 
@@ -69,8 +69,6 @@ INSERT: Final = "insert"
 STRING: Final = 0xF0
 # Settings of a table that later runs must have too, as their messages name them.
 FIXED: Final = ("mode", "table", "fleet", "at")
-
-Path = tuple[str, ...]
 
 
 class KeyMisfit(Exception):
@@ -124,7 +122,7 @@ class Run:
         self.primary_key: str | None = None
         self.has_key = False
         self.is_first = True
-        self._fixed: set[Path] = set()
+        self._fixed: set[str] = set()
         self.columns = self._make_columns()
         self._progress = progress
         self._done = self._total = 0
@@ -244,11 +242,16 @@ class Run:
                     self._update_rows(target, state, overwrite)
                 return
             except InexactNumber as error:
-                # The column stays one of ints, and its doubles become conflicts.
-                self._fixed.add(error.path if self.mode == "current" else error.path[1:])
+                self._fix(error)
             except KeyMisfit:
                 self._need_key()
             self.columns = self._make_columns()
+
+    def _fix(self, error: InexactNumber) -> None:
+        """A column of ints stays one, and its doubles become conflicts."""
+        path = path_text(error.path if self.mode == "current" else error.path[1:])
+        assert path not in self._fixed
+        self._fixed.add(path)
 
     def _need_key(self) -> None:
         """Rows need the column `_key`, which changes each of them."""
@@ -340,7 +343,7 @@ class Run:
                         self.outcome.inserted = (self.outcome.inserted or 0) + stage.rows
                 return
             except InexactNumber as error:
-                self._fixed.add(error.path if self.mode == "current" else error.path[1:])
+                self._fix(error)
             except KeyMisfit:
                 self._need_key()
                 if how != "create" and not self.is_first:
