@@ -82,6 +82,8 @@ class DocumentColumns:
         Raises:
             SchemaMismatch: With the contract `freeze`.
         """
+        if not any(body is not None for body in bodies):
+            return pa.nulls(len(bodies), self.type), None
         structs, rests = self._converter.structs(bodies)
         may_widen = self._is_first or self._contract == "evolve"
         if rests and may_widen and self._widen([body for row in rests if (body := bodies[row]) is not None]):

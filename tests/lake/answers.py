@@ -99,7 +99,9 @@ def wanted_changes(db: reactdb.Database, table: str = "games") -> list[tuple[Any
 
     return [
         (one.seq, table, one.key_bytes, one.kind, shown(one.old_val), shown(one.new_val))
-        for one in db.log(table=table)
+        for one in db.log()
+        # Those of a dropped table of the same name, too.
+        if one.table == table and one.kind in ("insert", "update", "replace", "delete")
     ]
 
 
