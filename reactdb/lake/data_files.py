@@ -314,7 +314,9 @@ def _in_order(rows: pa.Table, names: list[str]) -> pa.Table:
     """The rows in the order of their keys: then the bounds of row groups are narrow, and a search reads fewer."""
     if rows.num_rows < 2 or any(kinds.is_nested(rows.schema.field(name).type) for name in names):
         return rows
-    return rows.sort_by([(name, "ascending") for name in names])
+    # Arrow would take a name such as `a.b` for the path of a field.
+    columns = {str(at): rows.column(name) for at, name in enumerate(names)}
+    return rows.take(pc.sort_indices(pa.table(columns), [(name, "ascending") for name in columns]))
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ BATCH_ROWS = 16 * 1024
 
 
 class ParquetTarget:
-    """A folder of parts as a `Target`.
+    """A folder of parts as a `LakeTable`.
 
     Args:
         path: The folder.
