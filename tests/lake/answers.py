@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from reactdb.arrow.widening import restore
-
 import reactdb
+from reactdb.arrow.widening import restore
 from reactdb.json import dumps, loads
 
 OWN = {"_database", "_source", "_key", "_conflicts", "increment"}
