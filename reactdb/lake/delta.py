@@ -70,7 +70,7 @@ KNOWN_FEATURES: Final = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtoc
 
 
 class DeltaTarget:
-    """A table of Delta Lake in a folder, as a `Target`.
+    """A table of Delta Lake in a folder, as a `LakeTable`.
 
     Args:
         path: The folder, which is created by the first run that writes.

@@ -77,7 +77,7 @@ FIELD_ID: Final = b"PARQUET:field_id"
 
 
 class IcebergTarget:
-    """A table of Iceberg in a folder with a catalogue, as a `Target`. A folder may have several tables.
+    """A table of Iceberg in a folder with a catalogue, as a `LakeTable`. A folder may have several tables.
 
     Args:
         path: The folder, which is created by the first run that writes.

@@ -47,7 +47,7 @@ BATCH_ROWS = 16 * 1024
 
 
 class ParquetTarget:
-    """A folder of parts as a `Target`.
+    """A folder of parts as a `LakeTable`.
 
     Args:
         path: The folder.
@@ -222,11 +222,16 @@ class ParquetSnapshot:
         self.path = os.path.abspath(path)
         self._overwrite = overwrite
 
-    def check(self) -> None:
-        """Raises: UsageError."""
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Nothing to lock: of two runs, the one that ends first gives the folder its name, and the other fails."""
         refuse_taken(self.path, self._overwrite)
+        yield
 
-    def write(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
+    def state(self, databases: Mapping[str, Sequence[str]]) -> TargetState | None:
+        return None
+
+    def create(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
         with whole_folder(self.path, self._overwrite) as (staged, commit):
             count = write_file(staged, schema, batches)
             commit(make_manifest("snapshot", 1, count, schema, note))

@@ -11,11 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import repeat
 from operator import sub
 
 from reactdb.change import KINDS
-from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, TableNotFound, format_value
+from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption
 from reactdb.lake.fleet import FileOptions, open_file
 from reactdb.lake.reach import Reach
 from reactdb.store import exports
@@ -56,10 +55,30 @@ class Page:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def pick(self, places: Sequence[int]) -> Page:
+        """Some of the rows, by their places."""
+        columns = [getattr(self, name) for name in COLUMNS]
+        return Page(self.reach, *[[column[place] for place in places] for column in columns])
+
     @property
     def size_bytes(self) -> int:
         """Of the documents."""
         return sum(len(body) for bodies in (self.olds, self.bodies) for body in bodies if body is not None)
+
+
+COLUMNS = ("seqs", "tables", "keys", "ops", "times", "commits", "origins", "prevs", "olds", "bodies")
+
+
+def page_of_documents(
+    reach: Reach, table: str, seq: int, keys: Sequence[bytes], bodies: Sequence[bytes]
+) -> Page:
+    """Documents as rows with the `op` `read`."""
+    count = len(keys)
+    nothing = [None] * count
+    return Page(
+        reach, [seq] * count, [table] * count, keys, [READ] * count, nothing, [seq] * count, nothing, nothing, nothing,
+        bodies,
+    )  # fmt: skip
 
 
 class FileReader:
@@ -132,18 +151,13 @@ class FileReader:
             with self._snapshot() as snapshot:
                 found = exports.documents(snapshot, table, seq, start, END)
             start = found.next_start
-            count = len(found.keys)
-            if count:
-                nothing = [None] * count
-                yield Page(
-                    self.reach, [seq] * count, [table.name] * count, found.keys, [READ] * count, nothing,
-                    [seq] * count, nothing, nothing, nothing, found.bodies,
-                )  # fmt: skip
+            if found.keys:
+                yield page_of_documents(self.reach, table.name, seq, found.keys, found.bodies)
 
     def changes(
         self, since: int, until: int, table_ids: Sequence[int] | None, *, with_old: bool
-    ) -> Iterator[tuple[Page | None, int]]:
-        """The changes with since < seq <= until, oldest first, and after each page the position that it leads to.
+    ) -> tuple[Page | None, int]:
+        """A page of the changes with since < seq <= until, oldest first, and the position that it leads to.
 
         Args:
             table_ids: Of these tables; None: of all that users see.
@@ -151,35 +165,30 @@ class FileReader:
         Raises:
             HistoryLost, CorruptDatabase.
         """
-        position = since
         if table_ids == ():
-            yield None, until
-            return
-        while position < until:
-            with self._snapshot() as snapshot:
-                entries, position = exports.changes(
-                    snapshot, position, until, table_ids=table_ids, with_old=with_old
-                )
-                if entries is None:
-                    page = None
-                else:
-                    names = {
-                        number: str(name_of(number, snapshot.catalogue)) for number in set(entries.table_ids)
-                    }
-                    page = Page(
-                        self.reach,
-                        entries.seqs,
-                        [names[number] for number in entries.table_ids],
-                        entries.keys,
-                        [KINDS[kind] for kind in entries.kinds],
-                        entries.times,
-                        list(map(sub, entries.seqs, entries.steps)),
-                        entries.origins,
-                        entries.prevs,
-                        entries.olds if with_old else list(repeat(None, len(entries.keys))),
-                        entries.bodies,
-                    )
-            yield page, position
+            return None, until
+        with self._snapshot() as snapshot:
+            entries, position = exports.changes(
+                snapshot, since, until, table_ids=table_ids, with_old=with_old
+            )
+            if entries is None:
+                return None, position
+            names = {number: str(name_of(number, snapshot.catalogue)) for number in set(entries.table_ids)}
+        nothing = [None] * len(entries.keys)
+        page = Page(
+            self.reach,
+            entries.seqs,
+            [names[number] for number in entries.table_ids],
+            entries.keys,
+            [KINDS[kind] for kind in entries.kinds],
+            entries.times,
+            list(map(sub, entries.seqs, entries.steps)),
+            entries.origins,
+            entries.prevs,
+            entries.olds if with_old else nothing,
+            entries.bodies,
+        )
+        return page, position
 
 
 @contextmanager
@@ -193,23 +202,3 @@ def open_reader(reach: Reach, options: FileOptions) -> Iterator[FileReader]:
         if engine.database_id != reach.database:
             raise HistoryDiverged(f"{reach.path} was replaced by another database while it was read")
         yield FileReader(engine, reach)
-
-
-def choose_table(reaches: Sequence[Reach], name: str | None) -> str:
-    """The table that is named, or the only one.
-
-    Raises:
-        TableNotFound, InvalidOption.
-    """
-    names = sorted({table for reach in reaches for table in reach.position.tables})
-    if name is not None:
-        if name not in names:
-            raise TableNotFound(name)
-        return name
-    if len(names) != 1:
-        raise InvalidOption(
-            f"name a table: there are {', '.join(map(format_value, names))}"
-            if names
-            else "there is no table to export"
-        )
-    return names[0]

@@ -1,4 +1,4 @@
-"""Target: a table of a lake that the exporter writes, and what it must remember about the databases it came from.
+"""LakeTable: a table of a lake that the exporter writes, and what it must remember about the databases it came from.
 
 The exporter makes rows and decides about types; a target keeps them in one format. Each of its writes is one commit of that
 format, which has the rows together with the `Note`: how far each database has been read. So a killed run leaves the table as of a
@@ -32,12 +32,20 @@ class InexactNumber(Exception):
     """An int of a column that is to become a column of doubles is not exact in a double. Nothing was changed.
 
     Attributes:
-        path: The column, and the fields within it.
+        path: The column, and the fields within it; `[]` are the elements of a list, `{}` the values of a map.
     """
 
     def __init__(self, path: tuple[str, ...]) -> None:
-        super().__init__(f"column {'.'.join(path)} has an int that no double holds exactly")
+        super().__init__(f"column {path_text(path)} has an int that no double holds exactly")
         self.path = path
+
+
+def path_text(path: Sequence[str]) -> str:
+    """A path such as `place.zip` or `tags[]`."""
+    text = ""
+    for step in path:
+        text += step if step in ("[]", "{}") or not text else f".{step}"
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +78,7 @@ class Note:
     extents: Sequence[Extent] = field(default=())
 
 
-class Target(Protocol):
+class LakeTable(Protocol):
     """A table of a lake.
 
     `path` leads to what readers open. The exporter calls `widen` before it writes rows with more columns or wider ones, so the

@@ -9,7 +9,7 @@ Spark's calls and the options:
 
     source                             the data source; it hands each call to one of the modules below
     environment, shipping              Spark's requirements; the package for its workers
-    options, write_options             a read's and a write's options as values
+    options                            the options of a read and of a write as values
 
 Reading:
 
@@ -20,8 +20,8 @@ Reading:
 
 Writing:
 
-    row_documents, whole_documents     from rows to documents
-    staging, handles, write            the tasks' documents until the commit; the open database; the commit
+    row_documents                      from rows to documents
+    staging, write                     the tasks' documents until the commit; the commit
 
 From the log to Parquet:
 

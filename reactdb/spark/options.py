@@ -16,10 +16,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from reactdb.errors import InvalidOption, format_value, format_word
-from reactdb.lake.fleet import FileOptions
+from reactdb.lake.fleet import FileOptions, plain_path
+from reactdb.store.catalogue import check_name
 from reactdb.values.scalars import EPOCH, microseconds_of
 
 READS: Final = ("documents", "changes")
@@ -27,9 +28,9 @@ SHAPES: Final = ("reactdb", "delta", "debezium")
 FORMS: Final = ("struct", "json", "variant", "binary")
 MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 OFFSETS: Final = ("earliest", "latest")
-# A value of the option `mode` for writes only.
-UPSERT: Final = "upsert"
 CONFLICTS: Final = ("variant", "string")
+# What a write does with a key that is taken.
+ON_CONFLICT: Final = ("error", "replace", "update")
 
 # Other names, in lower case -> ours. `startingVersion` and `endingVersion` are no other names, because they count whole commits.
 SPELLINGS: Final = {
@@ -42,10 +43,14 @@ SPELLINGS: Final = {
 }
 # Larger numbers mean the same as this number: no log, no file and no table has as many of anything.
 GREATEST: Final = 2**62
-# Removed options, in lower case -> why they were removed, and what to do instead.
-_REMOVED: Final = {
-    "pushdown": "filters are not pushed down any more, because Spark keeps the rows that are left after one filter for every "
+# Removed options -> why they were removed, or what to do instead.
+REMOVED: Final = {
+    "pushDown": "filters are not pushed down any more, because Spark keeps the rows that are left after one filter for every "
     "other query of the same DataFrame: leave the option out, and choose a range with startSeq, endSeq or asOf",
+    "inlineBytes": "all documents are staged in files: leave the option out",
+    "nulls": "a null field of a row is left out of the document: write whole documents (document=json) to keep it",
+    "uuidFields": "a UUID is kept by document=binary; as a column it is text",
+    "durability": "a write is one transaction, and is synchronised to the disk once: leave the option out",
 }
 
 
@@ -65,7 +70,7 @@ class Options:
         document: One of FORMS.
         sampling_size: How many documents of each file inference reads.
         is_strict: A document with a field that the given schema lacks does not fit; otherwise the field is left out.
-        mode: One of MODES; None: PERMISSIVE if there is a column for misfits, otherwise FAILFAST. UPSERT in writes.
+        mode: One of MODES; None: PERMISSIVE if there is a column for misfits, otherwise FAILFAST.
         max_changes: The largest number of changes in a batch of a stream; None: no limit.
         imports: Modules that register types of values, imported in each reading process.
         starting_offsets: The start of a stream: "earliest", or "latest" for future changes only.
@@ -120,6 +125,39 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """The options of a write.
+
+    Attributes:
+        path: The absolute path of the database file.
+        table: The name of the table, which is created if it is missing.
+        document: One of FORMS: "struct" if the columns are the fields, otherwise one column has whole documents.
+        primary_key: The primary key of a new table; None: the existing table's key, or "id".
+        conflict: The treatment of an existing key, as in `Table.insert`.
+        delete_field: A boolean column; a row in which it is true deletes its key. The column is not stored.
+        busy_timeout_s, origin: As in `reactdb.connect`.
+        imports: Modules that register the table's write hook, or types of values, imported in the driver and in each task.
+        staging_path: A staging folder that all machines see; None: a folder beside the database.
+        checkpoint: The path of the stream's checkpoint; empty if Spark does not give it.
+        sender, delivery: The caller's name and number for this write, so that it is not executed twice.
+    """
+
+    path: str
+    table: str
+    document: str = "struct"
+    primary_key: str | None = None
+    conflict: Literal["error", "replace", "update"] = "error"
+    delete_field: str | None = None
+    busy_timeout_s: float = 5.0
+    origin: str | None = None
+    imports: tuple[str, ...] = ()
+    staging_path: str | None = None
+    checkpoint: str = ""
+    sender: str | None = None
+    delivery: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Instant:
     """A moment, in microseconds since 1970-01-01 UTC."""
 
@@ -147,12 +185,8 @@ def parse(given: Mapping[str, str]) -> Options:
                 "the options of a table of Spark's catalogue are lost when it is read: CREATE TEMPORARY VIEW ... USING reactdb "
                 "OPTIONS (...) keeps them"
             )
-        if known in _REMOVED:
-            raise InvalidOption(f"option {known} was removed: {_REMOVED[known]}")
         if known not in _KNOWN:
-            raise InvalidOption(
-                f"unknown option {format_value(name)}; the data source knows {', '.join(NAMES)}"
-            )
+            raise InvalidOption(_refuse(name, NAMES, "the data source"))
         if known in values and values[known] != value:
             raise InvalidOption(
                 f"option {_KNOWN[known]} was given twice, as {format_value(values[known])} and {format_value(value)}"
@@ -194,6 +228,33 @@ def parse(given: Mapping[str, str]) -> Options:
     return options
 
 
+def parse_write(given: Mapping[str, str]) -> WriteOptions:
+    """The options of `df.write` and `df.writeStream`. Raises: InvalidOption, InvalidName."""
+    attributes = {}
+    for given_name, value in given.items():
+        name = _WRITES.get(given_name.lower())
+        if name is None:
+            raise InvalidOption(_refuse(given_name, WRITE_READERS, "a write to reactdb"))
+        attribute, read = WRITE_READERS[name]
+        attributes[attribute] = read(name, value)
+    if not attributes.get("path"):
+        raise InvalidOption('a write to reactdb needs the path of one database file: .save("arena.db")')
+    if not attributes.get("table"):
+        raise InvalidOption('a write to reactdb needs the name of a table: .option("table", "games")')
+    check_name("Table", attributes["table"])
+    if ("sender" in attributes) != ("delivery" in attributes):
+        raise InvalidOption("txnAppId and txnVersion belong together: give both, or neither")
+    return WriteOptions(**attributes)
+
+
+def _refuse(name: str, known: Iterable[str], what: str) -> str:
+    """The sentence about an option that there is not."""
+    for removed, why in REMOVED.items():
+        if removed.lower() == name.lower():
+            return f"option {removed} was removed: {why}"
+    return f"unknown option {format_word(name)}; {what} knows {', '.join(known)}"
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # The readers: the name of an option and its text in, its value out, or InvalidOption
 
@@ -202,6 +263,14 @@ Reader = Callable[[str, str], Any]
 
 def _text(name: str, given: str) -> str:
     return given
+
+
+def _text_or_none(name: str, given: str) -> str | None:
+    return given or None
+
+
+def _local_path(name: str, given: str) -> str | None:
+    return os.path.abspath(plain_path(given)) if given else None
 
 
 class _Imported(tuple[str, ...]):
@@ -383,7 +452,7 @@ READERS: Final[dict[str, tuple[str, Reader]]] = {
     "samplingSize": ("sampling_size", _number_from(1)),
     "conflicts": ("conflicts", _choice_of(*CONFLICTS)),
     "strictFields": ("is_strict", _flag),
-    "mode": ("mode", _choice_of(*MODES, UPSERT)),
+    "mode": ("mode", _choice_of(*MODES)),
     "corruptColumn": ("corrupt_column", _text),
     "sourceColumn": ("source_column", _text),
     "pathGlobFilter": ("path_glob", _text),
@@ -402,20 +471,22 @@ BOUNDS: Final = (
     ("startSeq", "startingVersion", "startTimestamp"),
     ("endSeq", "endingVersion", "endTimestamp"),
 )
-# Options of writes, which `write_options` reads.
-OF_WRITES: Final = (
-    "checkpointLocation",
-    "primaryKey",
-    "conflict",
-    "nulls",
-    "uuidFields",
-    "deleteField",
-    "durability",
-    "origin",
-    "stagingPath",
-    "inlineBytes",
-    "txnAppId",
-    "txnVersion",
-)
-NAMES: Final = (*READERS, *OF_WRITES)
+WRITE_READERS: Final[dict[str, tuple[str, Reader]]] = {
+    "path": ("path", _local_path),
+    "table": ("table", _text),
+    "document": ("document", _choice_of(*FORMS)),
+    "primaryKey": ("primary_key", _text_or_none),
+    "conflict": ("conflict", _choice_of(*ON_CONFLICT)),
+    "deleteField": ("delete_field", _text_or_none),
+    "busyTimeout": ("busy_timeout_s", _seconds),
+    "origin": ("origin", _text_or_none),
+    "imports": ("imports", import_modules),
+    "stagingPath": ("staging_path", _local_path),
+    "txnAppId": ("sender", _text),
+    "txnVersion": ("delivery", _number_from(0)),
+    # Spark's own option of a stream.
+    "checkpointLocation": ("checkpoint", _text),
+}
+_WRITES: Final = {name.lower(): name for name in WRITE_READERS}
+NAMES: Final = tuple(dict.fromkeys((*READERS, *WRITE_READERS)))
 _KNOWN: Final = {name.lower(): name for name in NAMES}

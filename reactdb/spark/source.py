@@ -12,18 +12,18 @@ Rule of this file: it only dispatches. `changes` and `snapshot` read, `stream` f
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from reactdb.errors import InvalidOption, ReactDBError
+from reactdb.errors import ReactDBError
 from reactdb.lake import fleet
 from reactdb.spark import schema
 from reactdb.spark.change_plan import change_slices, splits_of
 from reactdb.spark.changes import ChangeRows
-from reactdb.spark.options import MODES, UPSERT, Options, parse
+from reactdb.spark.options import Options, parse
 from reactdb.spark.partitions import Split
 from reactdb.spark.snapshot import DocumentRows, document_splits
 from reactdb.store.exports import Pin
@@ -33,14 +33,11 @@ class ReactdbSource(DataSource):
     """See the head of this file.
 
     Attributes:
-        parsed: The parsed options.
         is_inferred: The user gave no schema, so it was inferred.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        # A CaseInsensitiveDict gives the names in lower case, and `parse` ignores case.
-        self.parsed: Options = parse(dict(options))
         self.is_inferred = False
         self._pins: list[Pin] | ReactDBError | None = None
 
@@ -61,6 +58,12 @@ class ReactdbSource(DataSource):
     def name(cls) -> str:
         return "reactdb"
 
+    @cached_property
+    def parsed(self) -> Options:
+        """The options of a read. A write has others, so nothing is parsed before Spark reads."""
+        # A CaseInsensitiveDict gives the names in lower case, and `parse` ignores case.
+        return parse(dict(self.options))
+
     def pins(self) -> list[Pin]:
         """The files, pinned at the first call."""
         if self._pins is None:
@@ -71,20 +74,12 @@ class ReactdbSource(DataSource):
 
     def schema(self) -> StructType:
         """The schema, inferred from a sample. Spark calls this only if the user gave none."""
-        self.refuse_upsert()
         self.is_inferred = True
         with_source = not fleet.is_one_file(self.parsed.paths)
         return schema.infer(self.parsed, self.pins(), with_source=with_source)
 
-    def refuse_upsert(self) -> None:
-        if self.parsed.mode == UPSERT:
-            raise InvalidOption(
-                f"mode={UPSERT} is only for writes; for reads, mode is one of {', '.join(MODES)}"
-            )
-
     def complete_options(self, wanted: StructType, *, is_stream: bool = False) -> Options:
         """The options of a read, completed from the names of the user's columns."""
-        self.refuse_upsert()
         if self.is_inferred:
             return self.parsed
         given = {name.lower() for name in self.options}

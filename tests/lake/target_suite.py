@@ -20,7 +20,7 @@ import pytest
 
 from reactdb.errors import DatabaseBusy, UsageError
 from reactdb.lake.parts import DatabasePosition
-from reactdb.lake.target import InexactNumber, Note, Target
+from reactdb.lake.target import InexactNumber, LakeTable, Note
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LAST_COMMIT = 6
@@ -117,7 +117,7 @@ class TargetSuite:
 
     format: str
 
-    def make(self, folder: Path) -> Target:
+    def make(self, folder: Path) -> LakeTable:
         """A new handle of the table in a folder."""
         raise NotImplementedError
 
@@ -133,7 +133,7 @@ class TargetSuite:
         assert state is not None
         return state.positions[DATABASE].seq
 
-    def filled(self, folder: Path, rows: list[dict[str, Any]], schema: pa.Schema = EVERYTHING) -> Target:
+    def filled(self, folder: Path, rows: list[dict[str, Any]], schema: pa.Schema = EVERYTHING) -> LakeTable:
         target = self.make(folder)
         with target.lock():
             assert target.state({}) is None

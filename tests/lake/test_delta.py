@@ -8,16 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from reactdb.errors import SchemaMismatch, UsageError
 from reactdb.lake.delta import DeltaTarget
 from tests.lake.target_suite import (
     TargetSuite,
-    batches_of,
-    exact,
-    keys_of,
-    names_that_differ_in_case,
-    note,
-    table_of,
 )
 
 deltalake = pytest.importorskip("deltalake")

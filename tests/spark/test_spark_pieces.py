@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -77,7 +78,7 @@ def test_option_names_have_no_case_and_other_spellings():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"tabel": "x"}, "unknown option 'tabel'"),
+        ({"tabel": "x"}, "unknown option tabel"),
         ({"read": "feeds"}, "option read is one of documents, changes, not feeds"),
         ({"shape": "x"}, "option shape is one of reactdb, delta, debezium"),
         ({"asOf": "yesterday"}, "asOf is a seq or an ISO 8601 time"),
@@ -94,7 +95,7 @@ def test_option_names_have_no_case_and_other_spellings():
         ({"partitionBytes": "0"}, "option partitionBytes is a size"),
         (
             {"pushDown": "true"},
-            "option pushdown was removed: filters are not pushed down any more, because Spark",
+            "option pushDown was removed: filters are not pushed down any more, because Spark",
         ),
         ({"paths": "[1]"}, "option paths is a JSON list of strings"),
         ({"readChangeFeed": "true", "read": "documents"}, "readChangeFeed reads changes"),
@@ -417,9 +418,14 @@ def test_a_package_that_is_missing_or_of_another_version_is_told(monkeypatch, fo
 
 
 def test_java_that_is_missing_or_too_old_is_told(monkeypatch, tmp_path):
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SparkUnavailable, match=r"Java is missing: install a Java runtime of version 17"):
         environment.check_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SparkUnavailable) as caught:
+        environment.check_java()
+    assert str(caught.value).startswith(f"JAVA_HOME is {tmp_path}, where there is no bin/java: correct it")
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\n")
@@ -438,3 +444,55 @@ def test_the_interpreter_is_set_where_nobody_has_set_one(monkeypatch):
     assert (sys.executable, "mine") == tuple(
         environment.os.environ[name] for name in environment.INTERPRETERS
     )
+
+
+def test_spark_connect_names_the_package_that_it_needs(monkeypatch):
+    installed = environment.version
+
+    def version(name: str) -> str:
+        if name == "grpcio":
+            raise environment.PackageNotFoundError(name)
+        return "9" if name in environment.CONNECT_PACKAGES else installed(name)
+
+    monkeypatch.setattr(environment, "version", version)
+    monkeypatch.setenv("SPARK_REMOTE", "sc://server")
+    monkeypatch.setenv("JAVA_HOME", "/nope")
+    with pytest.raises(SparkUnavailable) as caught:
+        environment.check()
+
+    assert str(caught.value).startswith(
+        "grpcio is not installed: Spark Connect needs it (SPARK_REMOTE is sc://server)"
+    )
+    assert "reactdb[spark-connect]" in str(caught.value)
+    monkeypatch.setattr(environment, "version", lambda name: "4.2" if name == "pyspark" else "999.0")
+    environment.check()
+
+
+class ConnectSession:
+    """A session of Spark Connect, which has no `sparkContext`."""
+
+    def __init__(self) -> None:
+        self.registered: list[str] = []
+        self.dataSource = self
+
+    def register(self, source: Any) -> None:
+        self.registered.append(source.name())
+
+    def __getattr__(self, name: str) -> Any:
+        from pyspark.errors import PySparkAttributeError
+
+        raise PySparkAttributeError(
+            errorClass="JVM_ATTRIBUTE_NOT_SUPPORTED", messageParameters={"attr_name": name}
+        )
+
+
+def test_a_session_of_spark_connect_is_made_quiet_and_knows_the_format(monkeypatch):
+    for name in environment.INTERPRETERS:
+        monkeypatch.delenv(name, raising=False)
+    session = ConnectSession()
+
+    environment.quieten(session)
+    environment.use_interpreter(session)
+    reactdb.spark.register(session)
+
+    assert ["reactdb"] == session.registered

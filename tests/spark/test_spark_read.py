@@ -316,7 +316,7 @@ def test_inference_makes_a_variant_of_a_conflict_or_a_string_and_tells_what_it_h
 @pytest.mark.parametrize(
     ("options", "schema", "words"),
     [
-        ({"tabel": "games"}, None, "unknown option 'tabel'; the data source knows path, paths, table"),
+        ({"tabel": "games"}, None, "unknown option tabel; the data source knows path, paths, table"),
         ({"table": "absent"}, None, "Table `absent` does not exist"),
         ({}, None, "option table is missing: there are games, notes"),
         ({"table": "games", "asOf": 5000}, None, "asOf 5000 is in the future"),
