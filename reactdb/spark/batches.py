@@ -25,7 +25,7 @@ from reactdb.change import DELETE, INSERT, KINDS
 from reactdb.errors import HistoryDiverged, InvalidOption
 from reactdb.lake.fleet import open_file
 from reactdb.spark.options import Options
-from reactdb.spark.plan import Slice
+from reactdb.spark.plan import FileSlice
 from reactdb.spark.schema import CORRUPT, NEWS, OLDS, SHAPES, SOURCE, mode_of
 from reactdb.spark.types import arrow_schema, check_type, column_for, document_column, document_columns
 from reactdb.store import exports
@@ -140,7 +140,7 @@ class BatchMaker:
         }
         self._names = names
 
-    def batches(self, slices: Iterable[Slice]) -> Iterator[Any]:
+    def batches(self, slices: Iterable[FileSlice]) -> Iterator[Any]:
         """Record batches of all rows of these slices, in order.
 
         Raises:
@@ -169,7 +169,7 @@ class BatchMaker:
                     del batch
 
     def _read_changes(
-        self, snapshot: Snapshot, part: Slice, since: int
+        self, snapshot: Snapshot, part: FileSlice, since: int
     ) -> tuple[tuple[Page, list[int]] | None, int | None]:
         """A page of changes, and the position of the next page; None after the last."""
         names = {info.id: info.name for info in snapshot.catalogue.by_id.values()}
@@ -189,7 +189,7 @@ class BatchMaker:
         return (Page(part.path, entries.keys, entries.bodies, names, entries), []), following
 
     def _read_documents(
-        self, snapshot: Snapshot, part: Slice, start: bytes
+        self, snapshot: Snapshot, part: FileSlice, start: bytes
     ) -> tuple[tuple[Page, list[int]] | None, bytes | None]:
         """A page of documents, and the first key of the next page; None after the last."""
         assert part.table_id is not None

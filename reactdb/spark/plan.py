@@ -30,7 +30,7 @@ OPENING_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class FileSlice:
     """A range of one file: changes with since < seq <= until, or the documents of a table as of `until`.
 
     Attributes:
@@ -55,7 +55,7 @@ class Split(InputPartition):
     """The slices of one task, in their order. `value` is the tuple of them."""
 
     @property
-    def slices(self) -> tuple[Slice, ...]:
+    def slices(self) -> tuple[FileSlice, ...]:
         return self.value  # type: ignore[no-any-return]
 
 
@@ -67,7 +67,7 @@ class Sample(Protocol):
     def take_documents(self, snapshot: Snapshot, table: TableInfo, seq: int, files: int) -> None: ...
 
 
-def plan_slices(options: Options, sample: Sample | None = None) -> list[Slice]:
+def plan_slices(options: Options, sample: Sample | None = None) -> list[FileSlice]:
     """The slices of a read. A file without such rows has none.
 
     Raises:
@@ -77,7 +77,7 @@ def plan_slices(options: Options, sample: Sample | None = None) -> list[Slice]:
         CannotOpen, NotADatabase, ...: What is wrong with a file.
     """
     paths = fleet.files_of(options.files)
-    slices: list[Slice] = []
+    slices: list[FileSlice] = []
     names: set[str] = set()
     for path in paths:
         with fleet.open_file(path, options.files) as engine, engine.snapshot() as snapshot:
@@ -188,15 +188,15 @@ def until_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
 # Slices
 
 
-def slice_of(pin: Pin, since: int, until: int) -> Slice | None:
+def slice_of(pin: Pin, since: int, until: int) -> FileSlice | None:
     """A range of a file's changes with an estimate of its size; None if the range is empty."""
     until = min(until, pin.seq)
     if since >= until:
         return None
-    return Slice(pin.path, pin.database_id, since, until, int((until - since) * pin.bytes_a_change) + 1)
+    return FileSlice(pin.path, pin.database_id, since, until, int((until - since) * pin.bytes_a_change) + 1)
 
 
-def split_changes(part: Slice, most_bytes: int) -> list[Slice]:
+def split_changes(part: FileSlice, most_bytes: int) -> list[FileSlice]:
     """A range of changes, cut into ranges of similar size of at most about `most_bytes` each."""
     changes = part.until - part.since
     pieces = max(1, min(changes, -(-part.weight_bytes // most_bytes)))
@@ -209,7 +209,7 @@ def split_changes(part: Slice, most_bytes: int) -> list[Slice]:
 
 def split_documents(
     pin: Pin, snapshot: Snapshot, table: TableInfo, seq: int, most_bytes: int
-) -> Iterator[Slice]:
+) -> Iterator[FileSlice]:
     """The documents of a table of one file, cut if they are more than `most_bytes`."""
     # No executor sees the whole table, so damage that hides documents is noticed here.
     count = snapshot.count(table)
@@ -222,13 +222,13 @@ def split_documents(
             cuts = exports.split_keys(snapshot, table, -(-count // pieces))
     weight = weight // (len(cuts) + 1) + 1
     for start, stop in pairwise([FIRST, *cuts, END]):
-        yield Slice(pin.path, pin.database_id, 0, seq, weight, table.id, start, stop)
+        yield FileSlice(pin.path, pin.database_id, 0, seq, weight, table.id, start, stop)
 
 
-def pack_slices(slices: Iterable[Slice], most_bytes: int) -> list[Split]:
+def pack_slices(slices: Iterable[FileSlice], most_bytes: int) -> list[Split]:
     """Slices in their order, packed into partitions of at most about `most_bytes`."""
     splits: list[Split] = []
-    held: list[Slice] = []
+    held: list[FileSlice] = []
     size = 0
     for part in slices:
         weight = part.weight_bytes + OPENING_BYTES
@@ -241,7 +241,7 @@ def pack_slices(slices: Iterable[Slice], most_bytes: int) -> list[Split]:
     return [*splits, Split(tuple(held))] if held else splits
 
 
-def split_ranges(options: Options, slices: Sequence[Slice]) -> list[Split]:
+def split_ranges(options: Options, slices: Sequence[FileSlice]) -> list[Split]:
     """Ranges of changes as partitions of about `partitionBytes`."""
     most = options.partition_bytes
     return pack_slices((piece for part in slices for piece in split_changes(part, most)), most)

@@ -27,7 +27,7 @@ from reactdb.arrow.keys import key_values
 from reactdb.errors import InvalidOption
 from reactdb.lake import fleet
 from reactdb.spark.options import Options
-from reactdb.spark.plan import END, FIRST, Slice, plan_slices
+from reactdb.spark.plan import END, FIRST, FileSlice, plan_slices
 from reactdb.spark.types import infer_with, scalar_type, spark_field
 from reactdb.store import exports
 from reactdb.store.catalogue import TableInfo
@@ -98,7 +98,7 @@ def complete_options(
     return replace(options, shape=shape) if options.is_changes else options
 
 
-def infer(options: Options) -> tuple[Options, spark.StructType, list[Slice]]:
+def infer(options: Options) -> tuple[Options, spark.StructType, list[FileSlice]]:
     """The schema of a read without a user's schema, inferred from a sample of each file.
 
     Returns:

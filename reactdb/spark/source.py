@@ -22,7 +22,7 @@ from reactdb.errors import ReactDBError
 from reactdb.spark import schema
 from reactdb.spark.batches import BatchMaker
 from reactdb.spark.options import Options, parse
-from reactdb.spark.plan import Slice, Split, pack_slices, plan_slices
+from reactdb.spark.plan import FileSlice, Split, pack_slices, plan_slices
 
 
 class ReactdbSource(DataSource):
@@ -36,7 +36,7 @@ class ReactdbSource(DataSource):
         super().__init__(options)
         self.is_inferred = False
         self._parsed: Options | None = None
-        self._slices: list[Slice] | ReactDBError | None = None
+        self._slices: list[FileSlice] | ReactDBError | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """The state that all readers of one DataFrame share.
@@ -63,7 +63,7 @@ class ReactdbSource(DataSource):
             self._parsed = parse(dict(self.options))
         return self._parsed
 
-    def slices(self) -> list[Slice]:
+    def slices(self) -> list[FileSlice]:
         """What is to be read, planned at the first call."""
         if self._slices is None:
             self._slices = plan_slices(self.parsed)
@@ -110,7 +110,7 @@ class BatchReader(DataSourceReader):
     """A batch read: gives partitions on the driver and rows on the executors."""
 
     def __init__(
-        self, wanted: StructType, options: Options, slices: Sequence[Slice], *, is_inferred: bool
+        self, wanted: StructType, options: Options, slices: Sequence[FileSlice], *, is_inferred: bool
     ) -> None:
         self.rows = partial(BatchMaker, wanted, options, is_inferred=is_inferred)
         # A wrong schema raises now, and not later on an executor.

@@ -32,7 +32,7 @@ from reactdb.lake import fleet
 from reactdb.lake.fleet import open_file
 from reactdb.spark.batches import BatchMaker
 from reactdb.spark.options import Options
-from reactdb.spark.plan import Slice, Split, since_of, slice_of, split_ranges
+from reactdb.spark.plan import FileSlice, Split, since_of, slice_of, split_ranges
 from reactdb.spark.positions import Position, check, from_offset, is_behind, shares, to_offset
 from reactdb.store import exports
 from reactdb.store.engine import Engine
@@ -220,10 +220,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Split)
         rows = self._rows()
         for part in partition.slices:
-            assert isinstance(part, Slice)
+            assert isinstance(part, FileSlice)
             yield from self._slice(rows, part)
 
-    def _slice(self, rows: BatchMaker, part: Slice) -> Iterator[Any]:
+    def _slice(self, rows: BatchMaker, part: FileSlice) -> Iterator[Any]:
         while part.since < part.until:
             try:
                 yield from rows.batches([part])

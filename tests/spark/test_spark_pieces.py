@@ -31,7 +31,7 @@ from reactdb.lake import fleet
 from reactdb.spark import batches as batches_of_slices
 from reactdb.spark import schema as schemas
 from reactdb.spark.batches import BatchMaker
-from reactdb.spark.plan import Slice, pack_slices, plan_slices, split_changes
+from reactdb.spark.plan import FileSlice, pack_slices, plan_slices, split_changes
 from reactdb.spark.source import BatchReader, ReactdbSource
 from reactdb.spark.types import infer_with, spark_field
 
@@ -161,7 +161,7 @@ def test_a_relative_path_is_absolute_in_the_plan(tmp_path, monkeypatch):
 )
 def test_partitions_have_every_change_once(files, most):
     slices = [
-        Slice(str(n), "", since, since + count, weight) for n, (since, count, weight) in enumerate(files)
+        FileSlice(str(n), "", since, since + count, weight) for n, (since, count, weight) in enumerate(files)
     ]
 
     splits = pack_slices((piece for part in slices for piece in split_changes(part, most)), most)
@@ -173,8 +173,8 @@ def test_partitions_have_every_change_once(files, most):
 
 
 def test_small_files_share_a_partition_and_large_ones_are_cut():
-    small = [Slice(str(n), "", 0, 10, 1_000) for n in range(100)]
-    large = Slice("x", "", 0, 1_000_000, 320 << 20)
+    small = [FileSlice(str(n), "", 0, 10, 1_000) for n in range(100)]
+    large = FileSlice("x", "", 0, 1_000_000, 320 << 20)
 
     assert 1 == len(pack_slices(small, 32 << 20))
     assert 10 == len(pack_slices(split_changes(large, 32 << 20), 32 << 20))
@@ -348,7 +348,7 @@ def test_damage_is_told_by_every_read_of_changes(tmp_path, statement):
         with exports.open_to_read(file) as engine:
             database_id = engine.database_id
         with pytest.raises(reactdb.CorruptDatabase):
-            list(rows.batches([Slice(file, database_id, 0, 10)]))
+            list(rows.batches([FileSlice(file, database_id, 0, 10)]))
 
 
 def test_damage_to_a_document_is_told_with_its_key(tmp_path):
