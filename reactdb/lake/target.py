@@ -9,14 +9,15 @@ whole prefix of the changes, and the next run goes on from there.
     create     the table's first rows         replace    all rows anew
     append     rows that are added            merge      rows by their keys: added, replaced, removed
     widen      a schema with more columns, or with doubles instead of ints
-    lookup     rows by their keys
+    lookup     rows by their keys                    scan       all rows
+    advance    positions alone, where a stretch of the log had no rows
 
 Rule of this file: values and a protocol. It knows no format.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -117,6 +118,12 @@ class LakeTable(Protocol):
 
     def lookup(self, keys: pa.Table, where_current: bool) -> pa.Table:
         """The rows with these keys, all columns. `where_current`: only rows whose column `is_current` is true."""
+
+    def scan(self) -> Iterator[pa.RecordBatch]:
+        """All rows as they are now, in the schema of the table. `replace` may be given what this gives."""
+
+    def advance(self, note: Note) -> None:
+        """Keep these positions in a commit without rows."""
 
     def widen(self, schema: pa.Schema) -> None:
         """Give the table this schema, which has all of its columns: new columns (and fields of structs) are null in the rows
