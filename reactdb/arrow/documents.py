@@ -171,23 +171,33 @@ def fit_arrays(
         make: Makes the arrays of fitting values.
     """
 
-    def pieces(first: int, part: Sequence[Value]) -> Iterator[list[Any]]:
-        made = attempt(part)
-        if made is not None:
-            yield made
-        elif len(part) <= FEW:
-            yield make([mended(place, value) for place, value in enumerate(part, first)])
-        else:
-            size = -(-len(part) // PARTS)
-            for start in range(0, len(part), size):
-                yield from pieces(first + start, part[start : start + size])
-
-    arrays_by_piece = list(pieces(0, values))
+    arrays_by_piece = list(_pieces(0, values, attempt, mended, make))
     return (
         arrays_by_piece[0]
         if len(arrays_by_piece) == 1
         else [pa.concat_arrays(arrays) for arrays in zip(*arrays_by_piece, strict=True)]
     )
+
+
+# No function inside `fit_arrays`: a function that calls itself refers to itself, so the page that its arguments belong to would
+# stay in memory until the garbage collector runs, which pauses meanwhile.
+def _pieces(
+    first: int,
+    part: Sequence[Value],
+    attempt: Callable[[Sequence[Value]], list[Any] | None],
+    mended: Callable[[int, Value], Any],
+    make: Callable[[Sequence[Any]], list[Any]],
+) -> Iterator[list[Any]]:
+    """The arrays of consecutive parts of the values."""
+    made = attempt(part)
+    if made is not None:
+        yield made
+    elif len(part) <= FEW:
+        yield make([mended(place, value) for place, value in enumerate(part, first)])
+    else:
+        size = -(-len(part) // PARTS)
+        for start in range(0, len(part), size):
+            yield from _pieces(first + start, part[start : start + size], attempt, mended, make)
 
 
 def value_array(

@@ -29,8 +29,8 @@ from reactdb.spark.plan import FileSlice
 from reactdb.spark.schema import CORRUPT, NEWS, OLDS, SHAPES, SOURCE, mode_of
 from reactdb.spark.types import arrow_schema, check_type, column_for, document_column, document_columns
 from reactdb.store import exports
+from reactdb.store.engine import Engine
 from reactdb.store.log import Entries
-from reactdb.store.snapshot import Snapshot
 
 DEBEZIUM_OPS: Final = ("c", "u", "u", "d")
 DELTA_TYPES: Final = ("insert", "update_preimage", "update_postimage", "delete")
@@ -89,7 +89,10 @@ def image_page(path: str, names: dict[int, str], entries: Entries) -> tuple[Page
     places: list[int] = []
     types: list[int] = []
     bodies: list[bytes | None] = []
-    for place, (kind, old, new) in enumerate(zip(entries.kinds, entries.olds, entries.bodies, strict=True)):
+    # Documents that no column needs were not read.
+    nothing = [None] * len(entries.seqs)
+    images = zip(entries.kinds, entries.olds or nothing, entries.bodies or nothing, strict=True)
+    for place, (kind, old, new) in enumerate(images):
         if kind in (INSERT, DELETE):
             places.append(place)
             types.append(0 if kind == INSERT else 3)
@@ -124,7 +127,6 @@ class BatchMaker:
         names = schema.fieldNames()
         self._corrupt = names.index(CORRUPT) if CORRUPT in names else None
         self._is_delta = options.is_changes and options.shape == "delta"
-        self._with_old = self._is_delta or not OLDS.isdisjoint(names)
         # The columns that come from the documents, if each of their fields is one.
         self._documents: DocumentColumn | None = None
         shape = SHAPES[options.shape] if options.is_changes else {}
@@ -139,6 +141,9 @@ class BatchMaker:
             if self._documents is None or field.name in others
         }
         self._names = names
+        # Columns without documents need none of them read.
+        self._with_old = not (others if self._is_delta else set(names) - OLDS).issuperset(names)
+        self._with_new = self._with_old or not NEWS.isdisjoint(names)
 
     def batches(self, slices: Iterable[FileSlice]) -> Iterator[Any]:
         """Record batches of all rows of these slices, in order.
@@ -153,54 +158,65 @@ class BatchMaker:
             with open_file(part.path, self.options.files) as engine:
                 read = self._read_changes if part.table_id is None else self._read_documents
                 position: Any = part.since if part.table_id is None else part.start
-                is_first = True
                 while position is not None:
                     with without_collector():
-                        with engine.snapshot() as snapshot:
-                            if is_first:
-                                exports.check_same(engine, snapshot, part.database_id, part.until)
-                                is_first = False
-                            made, position = read(snapshot, part, position)
-                        batch = None if made is None else self._batch(*made)
-                    # Neither the page nor the batch is kept while the next page is read.
-                    del made
-                    if batch is not None:
-                        yield batch
-                    del batch
+                        made, position = read(engine, part, position)
+                    if made is not None:
+                        yield made
+                        # The next page is read without this batch in memory, unless the caller keeps it.
+                        del made
 
-    def _read_changes(
-        self, snapshot: Snapshot, part: FileSlice, since: int
-    ) -> tuple[tuple[Page, list[int]] | None, int | None]:
-        """A page of changes, and the position of the next page; None after the last."""
-        names = {info.id: info.name for info in snapshot.catalogue.by_id.values()}
-        ids = None
-        if self.options.table is not None:
-            ids = exports.find_table_ids(snapshot, self.options.table)
-            if not ids:
-                return None, None
-        entries, position = exports.changes(
-            snapshot, since, part.until, table_ids=ids, with_old=self._with_old
-        )
+    def _read_changes(self, engine: Engine, part: FileSlice, since: int) -> tuple[Any, int | None]:
+        """(the batch of a page of changes, or None; the position of the next page, or None). Nothing else of it is kept."""
+        with engine.snapshot() as snapshot:
+            if since == part.since:
+                exports.check_same(engine, snapshot, part.database_id, part.until)
+            ids = None
+            if self.options.table is not None:
+                ids = exports.find_table_ids(snapshot, self.options.table)
+                if not ids:
+                    return None, None
+            names = {info.id: info.name for info in snapshot.catalogue.by_id.values()}
+            entries, position = exports.changes(
+                snapshot,
+                since,
+                part.until,
+                table_ids=ids,
+                with_new=self._with_new,
+                with_old=self._with_old,
+            )
         following = position if position < part.until else None
         if entries is None:
             return None, following
-        if self._is_delta:
-            return image_page(part.path, names, entries), following
-        return (Page(part.path, entries.keys, entries.bodies, names, entries), []), following
+        try:
+            if self._is_delta:
+                return self._batch(*image_page(part.path, names, entries)), following
+            return self._batch(Page(part.path, entries.keys, entries.bodies, names, entries)), following
+        except Exception:
+            # Keys that were read without their documents are not verified, and a damaged key may not be decoded or fit. A read
+            # with the documents raises the error that names it.
+            while not self._with_new and since < position:
+                with engine.snapshot() as snapshot:
+                    _, since = exports.changes(snapshot, since, position, table_ids=ids, with_old=False)
+            raise
 
-    def _read_documents(
-        self, snapshot: Snapshot, part: FileSlice, start: bytes
-    ) -> tuple[tuple[Page, list[int]] | None, bytes | None]:
-        """A page of documents, and the first key of the next page; None after the last."""
+    def _read_documents(self, engine: Engine, part: FileSlice, start: bytes) -> tuple[Any, bytes | None]:
+        """(the batch of a page of documents, or None; the first key of the next page, or None). Nothing else of it is kept."""
         assert part.table_id is not None
-        table = snapshot.catalogue.by_id.get(part.table_id)
-        if table is None:
-            raise HistoryDiverged(f"{part.path}: the table was dropped, and compaction has removed it since")
-        found = exports.documents(snapshot, table, part.until, start, part.stop)
+        with engine.snapshot() as snapshot:
+            if start == part.start:
+                exports.check_same(engine, snapshot, part.database_id, part.until)
+            table = snapshot.catalogue.by_id.get(part.table_id)
+            if table is None:
+                raise HistoryDiverged(
+                    f"{part.path}: the table was dropped, and compaction has removed it since"
+                )
+            found = exports.documents(snapshot, table, part.until, start, part.stop)
         page = Page(part.path, found.keys, found.bodies, {table.id: table.name})
-        return (page, []) if found.keys else None, found.next_start
+        return self._batch(page) if found.keys else None, found.next_start
 
-    def _batch(self, page: Page, types: list[int]) -> Any:
+    def _batch(self, page: Page, types: Sequence[int] = ()) -> Any:
+        """One page as a batch. `types`: see `image_page`."""
         made: dict[str, Any] = {}
         if self._documents is not None:
             bodies: Any = page.bodies

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Protocol
 
 from pyspark.sql.datasource import InputPartition
 
 from reactdb.errors import HistoryLost, InvalidOption, TableNotFound
-from reactdb.lake import fleet
+from reactdb.lake.fleet import Fleet, open_file, refuse_copies
 from reactdb.spark.options import Instant, Options
 from reactdb.store import exports
 from reactdb.store.catalogue import TableInfo
@@ -73,31 +74,16 @@ def plan_slices(options: Options, sample: Sample | None = None) -> list[FileSlic
     Raises:
         TableNotFound: No file has (for changes: or had) the table.
         InvalidOption: Documents are read, no table is named, and there are none or several.
+        UsageError: Two files are copies of one database.
         HistoryLost: Compaction has removed some of it, and `failOnDataLoss` is not false.
         CannotOpen, NotADatabase, ...: What is wrong with a file.
     """
-    paths = fleet.files_of(options.files)
-    slices: list[FileSlice] = []
-    names: set[str] = set()
-    for path in paths:
-        with fleet.open_file(path, options.files) as engine, engine.snapshot() as snapshot:
-            pin = exports.pin_snapshot(engine, snapshot)
-            if options.is_changes:
-                names |= {info.name for info in snapshot.catalogue.by_id.values() if info.owner is None}
-                part = slice_of(pin, since_of(options, pin, snapshot), until_of(options, pin, snapshot))
-                slices += [] if part is None else split_changes(part, options.partition_bytes)
-                if sample is not None:
-                    sample.take_changes(snapshot, pin, len(paths))
-                continue
-            seq = seq_as_of(options, pin, snapshot)
-            tables = tables_at(snapshot, seq)
-            names |= tables.keys()
-            # Without a name, several tables are refused below.
-            wanted = options.table or next(iter(tables), "")
-            if wanted in tables:
-                slices += split_documents(pin, snapshot, tables[wanted], seq, options.partition_bytes)
-                if sample is not None:
-                    sample.take_documents(snapshot, tables[wanted], seq, len(paths))
+    files = len(Fleet(options.files).paths()) if sample is not None else 0
+    found = Fleet(options.files).look_at_all(
+        partial(look_at_file, options=options, sample=sample, files=files)
+    )
+    refuse_copies((pin.database_id, pin.path) for pin, _, _ in found)
+    names = {name for _, present, _ in found for name in present}
     if options.table is not None:
         if options.table not in names:
             raise TableNotFound(options.table)
@@ -107,7 +93,34 @@ def plan_slices(options: Options, sample: Sample | None = None) -> list[FileSlic
             if names
             else "there is no table to read"
         )
-    return slices
+    return [part for _, _, slices in found for part in slices]
+
+
+def look_at_file(
+    path: str, options: Options, sample: Sample | None, files: int
+) -> tuple[Pin, set[str], list[FileSlice]]:
+    """The state of a file, the names of its tables, and its slices.
+
+    Args:
+        files: The number of all files.
+    """
+    with open_file(path, options.files) as engine, engine.snapshot() as snapshot:
+        pin = exports.pin_snapshot(engine, snapshot)
+        if options.is_changes:
+            names = {info.name for info in snapshot.catalogue.by_id.values() if info.owner is None}
+            part = slice_of(pin, since_of(options, pin, snapshot), until_of(options, pin, snapshot))
+            if sample is not None:
+                sample.take_changes(snapshot, pin, files)
+            return pin, names, [] if part is None else split_changes(part, options.partition_bytes)
+        seq = seq_as_of(options, pin, snapshot)
+        tables = tables_at(snapshot, seq)
+        # If there are several tables and no name, the caller refuses them.
+        table = tables.get(options.table or next(iter(tables), ""))
+        if table is None:
+            return pin, set(tables), []
+        if sample is not None:
+            sample.take_documents(snapshot, table, seq, files)
+        return pin, set(tables), list(split_documents(pin, snapshot, table, seq, options.partition_bytes))
 
 
 def tables_at(snapshot: Snapshot, seq: int) -> dict[str, TableInfo]:
