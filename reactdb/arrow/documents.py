@@ -167,7 +167,7 @@ class DocumentColumn:
     @cached_property
     def _columns(self) -> Callable[[Sequence[bytes]], list[Sequence[Any]]] | None:
         column = self.column
-        if not isinstance(column, Struct) or not column.names:
+        if not isinstance(column, Struct) or not column.names or column.other is not None:
             return None
         return column_decoder(column.names, is_complete=column.is_complete)
 
