@@ -23,7 +23,7 @@ from pyarrow import types as kinds
 from reactdb.arrow.arrays import Column, Misfit, Struct, insert_nulls
 from reactdb.arrow.decoding import column_decoder, decode_many
 from reactdb.errors import SchemaMismatch
-from reactdb.json import dumps_plain
+from reactdb.json import dumps_plain, encode_plain
 
 # The number of parts into which a failing page is cut. With eight, one bad document in 2,000 is found in three steps, which read
 # the page, an eighth of it and a 64th of it in vain; with two parts, twice as much would be read in vain.
@@ -83,7 +83,8 @@ class DocumentColumn:
         if not present:
             return pa.nulls(len(bodies), self.column.arrow)
         if self.is_text:
-            made = pa.array(list(map(dumps_plain, decode_many(present))), self.column.arrow)
+            # Arrow takes bytes for text, too.
+            made = pa.array(list(map(encode_plain, decode_many(present))), self.column.arrow)
         else:
             numbers = [number for number, body in enumerate(bodies) if body is not None]
             made = self._combine(self._arrays(present, numbers, rows, describe))

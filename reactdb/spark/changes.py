@@ -8,7 +8,7 @@ Rule of this file: rows leave in log order within a slice, and every change of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import sub
 from typing import Any
 
@@ -55,6 +55,16 @@ class ChangePage:
         if self.keys is None:
             self.keys = key_values(self.columns.keys)
         return self.keys
+
+    def take_olds(self) -> Sequence[bytes | None]:
+        """The documents before. The page keeps them no longer, because they can be large."""
+        olds, self.columns = self.columns.olds, self.columns._replace(olds=())
+        return olds
+
+    def take_bodies(self) -> Sequence[bytes | None]:
+        """The documents. The page keeps them no longer."""
+        bodies, self.columns = self.columns.bodies, self.columns._replace(bodies=())
+        return bodies
 
     def describe(self, row: int) -> str:
         name = self.names.get(self.columns.table_ids[row], "?")
@@ -128,13 +138,15 @@ class ChangeRows:
                 if not ids:
                     return None, part.until
             names = {info.id: info.name for info in snapshot.catalogue.by_id.values()}
-            page, position = exports.changes(
+            entries, position = exports.changes(
                 snapshot, since, part.until, table_ids=ids, with_new=self.with_new, with_old=self.with_old
             )
-        if page is None:
+        if entries is None:
             return None, position
+        page = ChangePage(entries, names, part.path)
+        del entries
         try:
-            return self.batch(page, names, part.path), position
+            return self.batch(page), position
         except Exception:
             # Keys that were read without their documents are not verified, and a damaged key may not be decoded or fit. A read
             # with the documents raises the error that names it.
@@ -143,9 +155,8 @@ class ChangeRows:
                     _, since = exports.changes(snapshot, since, position, table_ids=ids, with_old=False)
             raise
 
-    def batch(self, columns: Entries, names: dict[int, str], path: str) -> Any:
-        """One page as a batch."""
-        page = ChangePage(columns, names, path)
+    def batch(self, page: ChangePage) -> Any:
+        """One page as a batch. The page loses its documents."""
         if self._columns is not None:
             return self._delta(page, self._columns)
         arrays = [fill(page) for fill in self._fills]
@@ -168,8 +179,8 @@ class ChangeRows:
         if name in images:
             column = document_column(name, type_, self.mode, is_complete=self.is_inferred)
             if name == images[0]:
-                return lambda page: column.array(page.columns.olds, page.rows, page.describe)
-            return lambda page: column.array(page.columns.bodies, page.rows, page.describe)
+                return lambda page: column.array(page.take_olds(), page.rows, page.describe)
+            return lambda page: column.array(page.take_bodies(), page.rows, page.describe)
         if name == "key_bytes":
             check_type(field, spark.BinaryType)
             return lambda page: pa.array(page.columns.keys, pa.binary())
