@@ -92,7 +92,9 @@ def bare_pyarrow(path: Path, target: Path) -> None:
     ops = ("insert", "update", "replace", "delete")
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     tables = dict(connection.execute("SELECT id, name FROM tables"))
-    cursor = connection.execute("SELECT seq, table_id, key, kind, time, step, body FROM log ORDER BY seq")
+    cursor = connection.execute(
+        "SELECT seq, table_id, key, kind, time, step, body FROM log WHERE table_id > 0 ORDER BY seq"
+    )
     with pq.ParquetWriter(target, schema) as writer:
         held: list[Any] = []
         while rows := cursor.fetchmany(1_000):
