@@ -111,9 +111,9 @@ class Run:
         self.is_fleet = is_fleet
         self.mode = mode
         self.contract = contract
-        self.reaches = read_reaches(files)
-        self.table = self._choose_table(table)
         self.outcome = Outcome("")
+        self.reaches = read_reaches(files, ignored=self.outcome.ignored)
+        self.table = self._choose_table(table)
         # What is known of the table: its schema, the positions in it, the column that rows are merged by.
         self.schema: pa.Schema | None = None
         self.known: dict[str, DatabasePosition] = {}
