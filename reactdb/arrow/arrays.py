@@ -22,7 +22,7 @@ Rule of this file: one column at a time, in chunks of some thousand values. The 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import time
 from decimal import Decimal
 from itertools import chain
@@ -30,24 +30,36 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+from pyarrow import types as kinds
 
 from reactdb.errors import InvalidOption, format_value
 from reactdb.json import plain_text
 from reactdb.values.value_types import is_registered
 
 NONE = type(None)
+# The number of parts into which values are cut if some do not fit. With eight, one misfit in 2,000 is found in three steps, which
+# read all values, an eighth of them and a 64th of them in vain; with two parts, twice as much would be read in vain.
+PARTS = 8
+# So few values are tried one by one, because a call for them together costs as much.
+FEW = 4
 
 
 class Misfit(Exception):
-    """A value that does not fit the column's type. `path` leads to it from the column."""
+    """A value that does not fit the column's type.
 
-    def __init__(self, reason: str, path: tuple[str | int, ...] = ()) -> None:
+    Attributes:
+        path: Leads to it from the column.
+        rest: From `Column.fit`: the part of the value that is not in the array.
+    """
+
+    def __init__(self, reason: str, path: tuple[str | int, ...] = (), rest: Any = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.path = path
+        self.rest = rest
 
     def within(self, step: str | int) -> Misfit:
-        return Misfit(self.reason, (step, *self.path))
+        return Misfit(self.reason, (step, *self.path), self.rest)
 
     def __str__(self) -> str:
         place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
@@ -71,13 +83,60 @@ class Column:
         """
         raise NotImplementedError
 
-    def without_misfits(self, value: Any) -> Any:
-        """The value, with null in place of everything in it that does not fit."""
+    def fit(self, values: Sequence[Any]) -> tuple[Any, dict[int, Misfit]]:
+        """The array of these values, with null in place of each value that does not fit, and the misfits by their places.
+
+        Of a dict that does not fit, the fields of a struct and the keys of a map stay that fit; a list is null as a whole.
+
+        Raises:
+            Misfit: A value does not fit in a column without nulls.
+        """
+        try:
+            return self.convert(values), {}
+        except Misfit:
+            pass
+        kept = list(values)
+        misfits = self.take_out_odd(kept)
+        try:
+            return self.convert(kept), misfits
+        except Misfit:
+            misfits.update((place, self.take_out(kept, place)) for place in self._find_misfits(kept))
+        return self.convert(kept), misfits
+
+    def is_odd(self, kind: type) -> bool:
+        """Whether no value of this Python type fits."""
+        return False
+
+    def take_out_odd(self, values: list[Any]) -> dict[int, Misfit]:
+        """Put None in place of all values of odd types."""
+        odd = {kind for kind in set(map(type, values)) if self.is_odd(kind)}
+        if not odd:
+            return {}
+        return {
+            place: self.take_out(values, place) for place, value in enumerate(values) if type(value) in odd
+        }
+
+    def take_out(self, values: list[Any], place: int) -> Misfit:
+        """Put None in place of a value that does not fit."""
+        value, values[place] = values[place], None
         try:
             self.convert([value])
+        except Misfit as misfit:
+            return Misfit(misfit.reason, misfit.path, value)
+        raise AssertionError(f"{value!r} fits {self.name}")
+
+    def _find_misfits(self, values: Sequence[Any], first: int = 0) -> Iterator[int]:
+        """The places of values that do not fit. Most of many values fit, so they are tried in smaller and smaller parts."""
+        try:
+            self.convert(values)
+            return
         except Misfit:
-            return None
-        return value
+            if len(values) == 1:
+                yield first
+                return
+        size = 1 if len(values) <= FEW else -(-len(values) // PARTS)
+        for start in range(0, len(values), size):
+            yield from self._find_misfits(values[start : start + size], first + start)
 
     def misfit_of(self, values: Sequence[Any], is_taken: Callable[[Any], bool]) -> Misfit:
         """The misfit for the first value that is not taken."""
@@ -92,12 +151,12 @@ class Column:
         Raises:
             Misfit: A value's type is not in `taken` (None: all are taken), or a value is null in a column without nulls.
         """
-        kinds = set(map(type, values))
-        if taken is not None and not kinds <= taken:
+        found = set(map(type, values))
+        if taken is not None and not found <= taken:
             raise self.misfit_of(values, lambda value: type(value) in taken)
-        if NONE in kinds and not self.nullable:
+        if NONE in found and not self.nullable:
             raise Misfit(f"null, and {self.name} may not be null here")
-        return kinds
+        return found
 
 
 class Scalar(Column):
@@ -106,6 +165,11 @@ class Scalar(Column):
     def __init__(self, arrow: Any, taken: tuple[type, ...], name: str = "", *, nullable: bool = True) -> None:
         super().__init__(arrow, name, nullable=nullable)
         self.taken = frozenset((*taken, NONE))
+        # The bounds of an integer's type; None for other types.
+        self._bounds = bounds_of(arrow) if kinds.is_integer(arrow) else None
+
+    def is_odd(self, kind: type) -> bool:
+        return kind not in self.taken
 
     def convert(self, values: Sequence[Any]) -> Any:
         self.kinds_of(values, self.taken)
@@ -114,7 +178,13 @@ class Scalar(Column):
         except (pa.ArrowException, OverflowError, ValueError):
             raise self.misfit_of(values, self._fits) from None
 
+    def _find_misfits(self, values: Sequence[Any], first: int = 0) -> Iterator[int]:
+        # A value by itself costs less than a part that fails, whose error has to find the value again.
+        return (place for place, value in enumerate(values, first) if not self._fits(value))
+
     def _fits(self, value: Any) -> bool:
+        if self._bounds is not None:
+            return value is None or self._bounds[0] <= value <= self._bounds[1]
         try:
             pa.array([value], self.arrow)
         except (pa.ArrowException, OverflowError, ValueError):
@@ -124,6 +194,8 @@ class Scalar(Column):
 
 class Float(Scalar):
     """A float of 32 bits. Inexact values are refused, because Arrow would round them."""
+
+    _find_misfits = Column._find_misfits
 
     def convert(self, values: Sequence[Any]) -> Any:
         exact = Scalar.convert(DOUBLE, values)
@@ -178,6 +250,9 @@ class Empty(Column):
         self._guess = guess
         self._taken = _ARRAYS if isinstance(guess, Array) else _STRUCTS
 
+    def is_odd(self, kind: type) -> bool:
+        return kind not in self._taken
+
     def convert(self, values: Sequence[Any]) -> Any:
         self.kinds_of(values, self._taken)
         if any(values):
@@ -189,10 +264,12 @@ class DecimalColumn(Scalar):
     """Exact decimals. Ints become Decimals first, because Arrow takes the precision from the first value."""
 
     def convert(self, values: Sequence[Any]) -> Any:
-        kinds = set(map(type, values))
-        if int in kinds:
+        if int in set(map(type, values)):
             values = [Decimal(value) if type(value) is int else value for value in values]
         return super().convert(values)
+
+    def _fits(self, value: Any) -> bool:
+        return super()._fits(Decimal(value) if type(value) is int else value)
 
 
 class Text(Column):
@@ -206,10 +283,13 @@ class Text(Column):
         super().__init__(arrow, name, nullable=nullable)
         self.is_strict = is_strict
 
+    def is_odd(self, kind: type) -> bool:
+        return self.is_strict and not _is_written_as_text(kind)
+
     def convert(self, values: Sequence[Any]) -> Any:
-        kinds = self.kinds_of(values)
-        if not kinds <= _TEXTS:
-            if self.is_strict and not all(map(_is_written_as_text, kinds)):
+        types = self.kinds_of(values)
+        if not types <= _TEXTS:
+            if self.is_strict and not all(map(_is_written_as_text, types)):
                 raise self.misfit_of(values, lambda value: _is_written_as_text(type(value)))
             values = [value if value is None or type(value) is str else plain_text(value) for value in values]
         return pa.array(values, self.arrow)
@@ -268,20 +348,61 @@ class Struct(Column):
                 raise misfit.within(name) from None
         return made
 
-    def _unknown(self, documents: Sequence[dict[str, Any]]) -> Misfit:
-        for document in documents:
-            for name in document:
-                if name not in self._known:
-                    return Misfit(f"a field {format_value(name)} that is not in the schema")
-        return Misfit("a field that is not in the schema")
+    def is_odd(self, kind: type) -> bool:
+        return kind not in _STRUCTS
 
-    def without_misfits(self, value: Any) -> Any:
-        if type(value) is not dict:
-            return None
-        return {
-            name: child.without_misfits(value.get(name))
-            for name, child in zip(self.names, self.children, strict=True)
-        }
+    def fit(self, values: Sequence[Any]) -> tuple[Any, dict[int, Misfit]]:
+        try:
+            return self.convert(values), {}
+        except Misfit:
+            pass
+        kept = list(values)
+        misfits = self.take_out_odd(kept)
+        self.kinds_of(kept)
+        places = [place for place, value in enumerate(kept) if value is not None]
+        columns, found = self.columns_of([kept[place] for place in places])
+        arrays = self.fit_columns(columns, found)
+        misfits.update((places[number], misfit) for number, misfit in found.items())
+        made = pa.StructArray.from_arrays(arrays, fields=list(self.arrow))
+        return insert_nulls(made, kept), misfits
+
+    def columns_of(
+        self, documents: Sequence[dict[str, Any]]
+    ) -> tuple[list[Sequence[Any]], dict[int, Misfit]]:
+        """The values of the fields of these dicts as columns, and the misfits for dicts with other fields by their places."""
+        misfits: dict[int, Misfit] = {}
+        known = self._known
+        if self.is_complete and not known.issuperset(set().union(*documents)):
+            for place, document in enumerate(documents):
+                if not document.keys() <= known:
+                    misfits[place] = self._unknown([document])
+        return [[document.get(name) for document in documents] for name in self.names], misfits
+
+    def fit_columns(self, columns: Sequence[Sequence[Any]], misfits: dict[int, Misfit]) -> list[Any]:
+        """The arrays of fields as `fit` makes them of columns of values. `misfits` gets the misfits by their places."""
+        made = []
+        for name, child, column in zip(self.names, self.children, columns, strict=True):
+            try:
+                array, found = child.fit(column)
+            except Misfit as misfit:
+                raise misfit.within(name) from None
+            made.append(array)
+            for place, one in found.items():
+                before = misfits.get(place)
+                if before is None:
+                    misfits[place] = Misfit(one.reason, (name, *one.path), {name: one.rest})
+                else:
+                    before.rest[name] = one.rest
+        return made
+
+    def _unknown(self, documents: Sequence[dict[str, Any]]) -> Misfit:
+        """The misfit for the first dict with fields that the type lacks."""
+        for document in documents:
+            rest = {name: value for name, value in document.items() if name not in self._known}
+            if rest:
+                name = format_value(next(iter(rest)))
+                return Misfit(f"a field {name} that is not in the schema", rest=rest)
+        raise AssertionError("no dict has another field")
 
 
 class Array(Column):
@@ -290,6 +411,21 @@ class Array(Column):
     def __init__(self, arrow: Any, element: Column, name: str = "", *, nullable: bool = True) -> None:
         super().__init__(arrow, name, nullable=nullable)
         self.element = element
+
+    def is_odd(self, kind: type) -> bool:
+        return kind not in _ARRAYS
+
+    def fit(self, values: Sequence[Any]) -> tuple[Any, dict[int, Misfit]]:
+        try:
+            return self.convert(values), {}
+        except Misfit:
+            pass
+        kept = list(values)
+        misfits = self.take_out_odd(kept)
+        rows, flat = flattened(kept)
+        _, found = self.element.fit(flat)
+        misfits.update((row, self.take_out(kept, row)) for row in sorted({rows[place] for place in found}))
+        return self.convert(kept), misfits
 
     def convert(self, values: Sequence[Any]) -> Any:
         self.kinds_of(values, _ARRAYS)
@@ -307,6 +443,26 @@ class MapColumn(Column):
     def __init__(self, arrow: Any, value: Column, name: str = "", *, nullable: bool = True) -> None:
         super().__init__(arrow, name, nullable=nullable)
         self.value = value
+
+    def is_odd(self, kind: type) -> bool:
+        return kind not in _STRUCTS
+
+    def fit(self, values: Sequence[Any]) -> tuple[Any, dict[int, Misfit]]:
+        try:
+            return self.convert(values), {}
+        except Misfit:
+            pass
+        kept = list(values)
+        misfits = self.take_out_odd(kept)
+        rows, flat = flattened([value and list(value.items()) for value in kept])
+        _, found = self.value.fit([value for _, value in flat])
+        for place in sorted(found):
+            row, (key, _) = rows[place], flat[place]
+            if row not in misfits:
+                misfits[row] = self.take_out(kept, row)
+                kept[row], misfits[row].rest = dict(misfits[row].rest), {}
+            misfits[row].rest[key] = kept[row].pop(key)
+        return self.convert(kept), misfits
 
     def convert(self, values: Sequence[Any]) -> Any:
         self.kinds_of(values, _STRUCTS)
@@ -336,6 +492,12 @@ class Void(Column):
         return pa.nulls(len(values), self.arrow)
 
 
+def bounds_of(arrow: Any) -> tuple[int, int]:
+    """The least and the greatest number of an integer type."""
+    bits = arrow.bit_width
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if kinds.is_signed_integer(arrow) else (0, (1 << bits) - 1)
+
+
 def offsets_of(values: Sequence[Any]) -> Any:
     """The begin of each list or dict in a flattened column, and the end of the last."""
     offsets = [0]
@@ -345,6 +507,12 @@ def offsets_of(values: Sequence[Any]) -> Any:
             end += len(value)
         offsets.append(end)
     return pa.array(offsets, pa.int32())
+
+
+def flattened(values: Sequence[Any]) -> tuple[list[int], list[Any]]:
+    """The elements of all lists in one list, and for each the place of its list."""
+    rows = [row for row, value in enumerate(values) if value for _ in value]
+    return rows, list(chain.from_iterable([value for value in values if value]))
 
 
 def nulls_of(values: Sequence[Any]) -> Any:

@@ -1,8 +1,9 @@
 """Documents: columns of encoded documents as Arrow arrays, and the treatment of documents that do not fit.
 
-A page of documents is decoded in one call and converted to arrays as a whole. If that fails, the page is cut into smaller and
-smaller parts, until a few documents are left, and these are converted one by one. So a document that does not fit costs about as
-much as reading its page once more. Then the mode decides, as in Spark's own sources:
+A page of documents is decoded in one call and converted to arrays as a whole. If that fails, it is converted once more column by
+column: values of a type that the column does not take are found by their types, and others by trying smaller and smaller parts of
+the column. So documents that do not fit cost about as much as reading their page once more. Then the mode decides, as in Spark's
+own sources:
 
     PERMISSIVE      the value is null, and the column for misfits (`_corrupt`) has the value and the reason
     DROPMALFORMED   the row is left out
@@ -13,24 +14,18 @@ Rule of this file: bytes in, arrays out. The caller names a row for an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from reactdb.arrow.arrays import Column, Misfit, Struct, insert_nulls
+from reactdb.arrow.arrays import PARTS, Column, Misfit, Struct, insert_nulls
 from reactdb.arrow.decoding import column_decoder, decode_many
 from reactdb.errors import SchemaMismatch
 from reactdb.json import dumps_plain
-
-# The number of parts into which a failing page is cut. With eight, one bad document in 2,000 is found in three steps, which read
-# the page, an eighth of it and a 64th of it in vain; with two parts, twice as much would be read in vain.
-PARTS = 8
-# So few documents are converted one by one, because a call for them together costs as much.
-FEW = 4
-Value = TypeVar("Value")
 
 
 class Rows:
@@ -102,36 +97,61 @@ class DocumentColumn:
         describe: Callable[[int], str],
     ) -> list[Any]:
         """The arrays of the documents of these rows, with null in place of misfits."""
+        try:
+            arrays, misfits = self._fit(bodies)
+        except Misfit:
+            for number, body in zip(numbers, bodies, strict=True):
+                try:
+                    self._fit([body])
+                except Misfit as misfit:
+                    # Null is not allowed in place of the value.
+                    raise SchemaMismatch(describe(number), self._place(misfit)) from None
+            raise
+        for place in sorted(misfits):
+            if self.mode == "FAILFAST":
+                raise SchemaMismatch(describe(numbers[place]), self._place(misfits[place]))
+            (document,) = decode_many([bodies[place]])
+            rows.add(numbers[place], self.name or "document", document, str(misfits[place]))
+        return arrays
 
-        def attempt(part: Sequence[bytes]) -> list[Any] | None:
-            if self._columns is not None:
-                return self._quick_arrays(part)
-            try:
-                return self._make_arrays(decode_many(part))
-            except Misfit:
-                return None
-
-        def mended(place: int, body: bytes) -> Any:
-            (document,) = decode_many([body])
-            try:
-                self._make_arrays([document])
-            except Misfit as misfit:
-                reason = str(misfit)
-                if self.mode == "FAILFAST":
-                    reason = f"{self.name}: {reason}" if self.name else reason
-                    raise SchemaMismatch(describe(numbers[place]), reason) from None
-                rows.add(numbers[place], self.name or "document", document, reason)
-                return self.column.without_misfits(document)
-            return document
-
-        return fit_arrays(bodies, attempt, mended, self._make_arrays)
-
-    def _make_arrays(self, documents: Sequence[Any]) -> list[Any]:
-        """The arrays of decoded documents: for a STRUCT an array per field, otherwise the column's array."""
+    def _fit(self, bodies: Sequence[bytes]) -> tuple[list[Any], dict[int, Misfit]]:
+        """The arrays and the misfits: for a STRUCT an array per field, otherwise the column's array."""
         column = self.column
-        if isinstance(column, Struct) and column.names:
-            return column.arrays(documents)
-        return [column.convert(documents)]
+        if not isinstance(column, Struct) or not column.names:
+            array, misfits = column.fit(decode_many(bodies))
+            return [array], misfits
+        columns, misfits = self._columns_of(bodies)
+        return column.fit_columns(columns, misfits), misfits
+
+    def _columns_of(
+        self, bodies: Sequence[bytes], parts: int = PARTS
+    ) -> tuple[list[Sequence[Any]], dict[int, Misfit]]:
+        """The columns and the misfits as `Struct.columns_of` has them; straight from the bytes where that can be."""
+        assert isinstance(self.column, Struct)
+        if self._columns is not None:
+            try:
+                return self._columns(bodies), {}
+            except Exception:
+                # A field that the schema lacks; or damaged bytes, for which decoding to dicts raises the right error.
+                if parts > 1 and len(bodies) > PARTS:
+                    return self._columns_of_parts(bodies, parts)
+        return self.column.columns_of(decode_many(bodies))
+
+    def _columns_of_parts(
+        self, bodies: Sequence[bytes], parts: int
+    ) -> tuple[list[Sequence[Any]], dict[int, Misfit]]:
+        """The same, part by part, so that a few documents with other fields send only their parts the long way."""
+        size = -(-len(bodies) // parts)
+        columns: list[list[Sequence[Any]]] = []
+        misfits: dict[int, Misfit] = {}
+        for start in range(0, len(bodies), size):
+            made, found = self._columns_of(bodies[start : start + size], 1)
+            columns.append(made)
+            misfits.update((start + place, misfit) for place, misfit in found.items())
+        return [list(chain.from_iterable(values)) for values in zip(*columns, strict=True)], misfits
+
+    def _place(self, misfit: Misfit) -> str:
+        return f"{self.name}: {misfit}" if self.name else str(misfit)
 
     def _combine(self, arrays: list[Any]) -> Any:
         """The array of the column."""
@@ -147,82 +167,17 @@ class DocumentColumn:
             return None
         return column_decoder(column.names, is_complete=column.is_complete)
 
-    def _quick_arrays(self, bodies: Sequence[bytes]) -> list[Any] | None:
-        """The arrays of the fields if all documents fit; None if some may not, and have to be decoded to dicts."""
-        assert isinstance(self.column, Struct)
-        assert self._columns is not None
-        try:
-            return self.column.arrays_of(self._columns(bodies))
-        except Exception:
-            return None
-
-
-def fit_arrays(
-    values: Sequence[Value],
-    attempt: Callable[[Sequence[Value]], list[Any] | None],
-    mended: Callable[[int, Value], Any],
-    make: Callable[[Sequence[Any]], list[Any]],
-) -> list[Any]:
-    """The arrays of many values, also if a few do not fit.
-
-    Args:
-        attempt: Makes the arrays of some values; returns None if a value does not fit.
-        mended: Takes the place and the value, and returns a fitting value.
-        make: Makes the arrays of fitting values.
-    """
-
-    arrays_by_piece = list(_pieces(0, values, attempt, mended, make))
-    return (
-        arrays_by_piece[0]
-        if len(arrays_by_piece) == 1
-        else [pa.concat_arrays(arrays) for arrays in zip(*arrays_by_piece, strict=True)]
-    )
-
-
-# No function inside `fit_arrays`: a function that calls itself refers to itself, so the page that its arguments belong to would
-# stay in memory until the garbage collector runs, which pauses meanwhile.
-def _pieces(
-    first: int,
-    part: Sequence[Value],
-    attempt: Callable[[Sequence[Value]], list[Any] | None],
-    mended: Callable[[int, Value], Any],
-    make: Callable[[Sequence[Any]], list[Any]],
-) -> Iterator[list[Any]]:
-    """The arrays of consecutive parts of the values."""
-    made = attempt(part)
-    if made is not None:
-        yield made
-    elif len(part) <= FEW:
-        yield make([mended(place, value) for place, value in enumerate(part, first)])
-    else:
-        size = -(-len(part) // PARTS)
-        for start in range(0, len(part), size):
-            yield from _pieces(first + start, part[start : start + size], attempt, mended, make)
-
 
 def value_array(
     name: str, column: Column, values: Sequence[Any], mode: str, rows: Rows, describe: Callable[[int], str]
 ) -> Any:
     """The array of values that are not documents, such as keys; misfits are treated in the same way."""
-
-    def attempt(part: Sequence[Any]) -> list[Any] | None:
-        try:
-            return [column.convert(part)]
-        except Misfit:
-            return None
-
-    def mended(row: int, value: Any) -> Any:
-        try:
-            column.convert([value])
-        except Misfit as misfit:
-            if mode == "FAILFAST":
-                raise SchemaMismatch(describe(row), f"{name}: {misfit}") from None
-            rows.add(row, name, value, str(misfit))
-            return None
-        return value
-
-    (made,) = fit_arrays(values, attempt, mended, lambda part: [column.convert(part)])
-    return made
+    array, misfits = column.fit(values)
+    for row in sorted(misfits):
+        if mode == "FAILFAST":
+            raise SchemaMismatch(describe(row), f"{name}: {misfits[row]}")
+        rows.add(row, name, values[row], str(misfits[row]))
+    return array
 
 
 def misfit_text(name: str, document: Any, reason: str, before: str | None) -> str:

@@ -86,6 +86,25 @@ def test_one_document_in_a_page_that_does_not_fit_is_looked_at_alone(monkeypatch
     assert len(made) <= MOST_CALLS
 
 
+@pytest.mark.parametrize("misfit", [{"n": "many"}, {"n": 2**70}, {"more": 1}, {"tags": [1, "two"]}])
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_one_document_in_twenty_that_does_not_fit_makes_the_columns_once_more(
+    monkeypatch, misfit, is_complete
+):
+    """The columns without misfits are made twice at most, and the others without trying all documents one by one."""
+    bodies = page(dict.fromkeys(range(0, COUNT, 20), misfit))
+    column = document_column("", SCHEMA, "PERMISSIVE", is_complete=is_complete)
+    made = [counted(child, monkeypatch) for child in column.column.children]  # type: ignore[attr-defined]
+    rows = Rows(COUNT)
+
+    column.arrays(bodies, rows, describe)
+
+    odd = 0 if "more" in misfit and not is_complete else COUNT // 20
+    assert odd == len(rows.reasons)
+    assert all(sum(one) <= 3 * COUNT + odd for one in made)
+    assert all(len(one) <= 4 + odd for one in made)
+
+
 def test_a_page_of_documents_that_fit_is_made_at_once(monkeypatch):
     column = document_column("", SCHEMA, "PERMISSIVE")
     made = counted(column.column.children[0], monkeypatch)  # type: ignore[attr-defined]

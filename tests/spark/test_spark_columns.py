@@ -136,9 +136,11 @@ def test_a_value_that_its_type_does_not_hold_is_a_misfit(type_, value):
 
     with pytest.raises(Misfit) as caught:
         column.convert([None, value])
+    array, misfits = column.fit([None, value])
 
-    assert column.without_misfits(value) is None
-    assert str(caught.value)
+    assert [None, None] == array.to_pylist()
+    assert {1: str(caught.value)} == {place: str(misfit) for place, misfit in misfits.items()}
+    assert value is misfits[1].rest
 
 
 @pytest.mark.parametrize(
