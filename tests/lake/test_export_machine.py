@@ -140,7 +140,13 @@ class MixedKeys(ExportMachine):
     keys = MIXED_KEYS
 
 
+class LongExport(ExportMachine):
+    """The same, for longer."""
+
+
 TestExport = ExportMachine.TestCase
-TestExport.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
-TestMixedKeys = MixedKeys.TestCase
+TestExport.settings = settings(max_examples=5, stateful_step_count=8, deadline=None)
+TestLongExport = pytest.mark.slow(LongExport.TestCase)
+TestLongExport.settings = settings(max_examples=30, stateful_step_count=12, deadline=None)
+TestMixedKeys = pytest.mark.slow(MixedKeys.TestCase)
 TestMixedKeys.settings = settings(max_examples=15, stateful_step_count=12, deadline=None)
