@@ -437,6 +437,7 @@ class IcebergTarget:
         """Commit the writer's files, and the removal of those that are replaced, with settings and positions."""
         from pyiceberg.exceptions import CommitFailedException, ValidationException
 
+        # Each look at it copies the whole metadata.
         metadata = transaction.table_metadata
         properties = {COMMIT: commit, SCHEMA: _schema_id(metadata.schema())}
         if note is not None:
@@ -454,7 +455,7 @@ class IcebergTarget:
                         # The names of the files of metadata have the id, by which the next run finds them after a kill.
                         snapshot.commit_uuid = uuid.UUID(commit)
                         for file in writer.files:
-                            snapshot.append_data_file(_list_file(file, transaction))
+                            snapshot.append_data_file(_list_file(file, metadata))
                         for old in replaced:
                             snapshot.delete_data_file(old)
                 transaction.set_properties(properties)
@@ -491,7 +492,7 @@ def _path(file: ListedFile) -> str:
     return file.file_path.removeprefix("file://")
 
 
-def _list_file(file: DataFile, transaction: Transaction) -> ListedFile:
+def _list_file(file: DataFile, metadata: Any) -> ListedFile:
     """A file that was written, as Iceberg lists it, with the bounds of its columns."""
     from pyiceberg.io.pyarrow import (
         compute_statistics_plan,
@@ -502,7 +503,6 @@ def _list_file(file: DataFile, transaction: Transaction) -> ListedFile:
     from pyiceberg.manifest import DataFileContent, FileFormat
     from pyiceberg.typedef import Record
 
-    metadata = transaction.table_metadata
     statistics = data_file_statistics_from_parquet_metadata(
         parquet_metadata=file.metadata,
         stats_columns=compute_statistics_plan(metadata.schema(), metadata.properties),

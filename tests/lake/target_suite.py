@@ -9,7 +9,7 @@ import math
 import random
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +22,8 @@ from reactdb.errors import DatabaseBusy, UsageError
 from reactdb.lake.parts import DatabasePosition
 from reactdb.lake.target import InexactNumber, LakeTable, Note
 
+ROOT = Path(__file__).resolve().parent.parent.parent
+LAST_COMMIT = 6
 SETTINGS = {"mode": "current", "table": "t", "fleet": False}
 DATABASE = "d0"
 
@@ -113,7 +115,7 @@ def _exact(value: Any) -> Any:
 class TargetSuite:
     """Tests of one format."""
 
-    ignores_case = False
+    format: str
 
     def make(self, folder: Path) -> LakeTable:
         """A new handle of the table in a folder."""
@@ -263,24 +265,22 @@ class TargetSuite:
         )
         assert 6 == target.lookup(keys_of([2, 4, 9], schema), False).num_rows
 
-    @pytest.mark.parametrize("name", ODD_NAMES)
-    def test_a_column_may_have_any_name(self, tmp_path: Path, name: str) -> None:
-        """As the key, as another column, and as a field of a struct."""
-        schema = pa.schema(
-            [(name, pa.string()), ("v", pa.struct([(name, pa.int64())])), (f"{name}2", pa.int64())]
-        )
+    def test_columns_and_fields_may_have_any_name(self, tmp_path: Path) -> None:
+        inner = pa.struct([(name, pa.int64()) for name in ODD_NAMES])
+        columns = [(name, pa.string()) for name in ODD_NAMES]
+        schema = pa.schema([*columns, ("struct", inner), ("list", pa.list_(inner))])
 
         def row(key: str, value: int) -> dict[str, Any]:
-            return {name: key, "v": {name: value}, f"{name}2": value}
+            struct = dict.fromkeys(ODD_NAMES, value)
+            return {**dict.fromkeys(ODD_NAMES, key), "struct": struct, "list": [struct, None]}
 
-        target = self.filled(tmp_path / "t", [row("a", 1), row("b", 2)], schema)
+        target = self.filled(tmp_path / "t", [row("a", 1), row("b", 2), row("c", 3)], schema)
         with target.lock():
             target.state({})
-            target.merge(
-                table_of([row("a", 3), row("c", 4)], schema), keys_of(["b"], schema, name), [name], note(2)
-            )
+            gone = pa.table({name: ["b"] for name in ODD_NAMES})
+            target.merge(table_of([row("a", 3), row("d", 4)], schema), gone, ODD_NAMES, note(2))
 
-        assert exact([row("a", 3), row("c", 4)]) == self.rows(tmp_path / "t")
+        assert exact([row("a", 3), row("c", 3), row("d", 4)]) == self.rows(tmp_path / "t")
 
     # -----------------------------------------------------------------------------------------------------------
     # Schemas
@@ -492,15 +492,41 @@ class TargetSuite:
     # -----------------------------------------------------------------------------------------------------------
     # Kills and memory, in processes of their own
 
-    def run_program(self, module: str, *arguments: str) -> list[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", f"tests.lake.{module}", *arguments],
-            capture_output=True,
+    @pytest.fixture
+    def killed_runs(self, tmp_path: Path) -> Iterator[Callable[[int], tuple[str, int, str]]]:
+        """Makes a run that is killed before a step, and gives its exit status, the position after it, and a comparison."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.lake.killed_runs", self.format, str(tmp_path / "t")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
-            check=False,
+            cwd=ROOT,
         )
-        assert 0 == done.returncode, done.stderr
-        return done.stdout.splitlines()
+
+        def run(step: int) -> tuple[str, int, str]:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"{step}\n")
+            process.stdin.flush()
+            status, seq, found = process.stdout.readline().split(maxsplit=2)
+            return status, int(seq), found.strip()
+
+        with process:
+            yield run
+            process.communicate()
+
+    def check_kills(self, run: Callable[[int], tuple[str, int, str]]) -> None:
+        """Kill runs before each of their steps in turn: the table is as before the run or as after it, rows and position."""
+        before, step, kills = 0, 1, 0
+        while before < LAST_COMMIT:
+            status, after, found = run(step)
+            assert "ok" == found, (before, step)
+            assert status in ("-9", "0")
+            assert after - before in ((1,) if status == "0" else (0, 1))
+            kills += status == "-9"
+            step = step + 1 if after == before else 1
+            before = after
+        assert kills > 6 * LAST_COMMIT
 
 
 def names_that_differ_in_case() -> list[pa.Schema]:

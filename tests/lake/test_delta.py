@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,10 +17,15 @@ deltalake = pytest.importorskip("deltalake")
 
 
 class TestDelta(TargetSuite):
-    ignores_case = True
+    format = "delta"
 
     def make(self, folder: Path) -> DeltaTarget:
         return DeltaTarget(str(folder))
 
     def read(self, folder: Path) -> pa.Table:
         return deltalake.DeltaTable(str(folder)).to_pyarrow_table()
+
+    def test_killed_runs_leave_whole_commits(
+        self, killed_runs: Callable[[int], tuple[str, int, str]]
+    ) -> None:
+        self.check_kills(killed_runs)

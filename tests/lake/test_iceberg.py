@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ pytest.importorskip("pyiceberg")
 
 
 class TestIceberg(TargetSuite):
+    format = "iceberg"
+
     def make(self, folder: Path) -> IcebergTarget:
         return IcebergTarget(str(folder), "t")
 
@@ -31,3 +34,8 @@ class TestIceberg(TargetSuite):
         finally:
             catalogue.close()
         return pa.concat_tables(tables, promote_options="default") if tables else empty
+
+    def test_killed_runs_leave_whole_commits(
+        self, killed_runs: Callable[[int], tuple[str, int, str]]
+    ) -> None:
+        self.check_kills(killed_runs)

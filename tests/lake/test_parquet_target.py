@@ -12,6 +12,8 @@ from tests.lake.target_suite import TargetSuite
 
 
 class TestParquet(TargetSuite):
+    format = "parquet"
+
     def make(self, folder: Path) -> ParquetTarget:
         return ParquetTarget(str(folder), "current")
 
