@@ -1,9 +1,9 @@
 """Runs of a target, each killed before its n-th step: `python -m tests.lake.killed_runs delta FOLDER`.
 
-A run locks the table, reads its position and makes the next of a few commits. Every call that changes a file or commits is a step.
-For each number that is read, the program forks a run that is killed before that step, or gets to its end. Then it forks another
-process, which locks the table, so that the remains of the kill are removed, and compares the rows with the position. It prints the
-run's exit status, the position, and "ok" or a difference. The processes share only the imports, which take longest.
+A run locks the table, reads its position and makes the next of a few commits. Every call that changes a file or commits is a
+step. For each number that is read, the program forks a run that is killed before that step, or gets to its end. Then it forks
+another process, which locks the table, so that the remains of the kill are removed, and compares the rows with the position. It
+prints the run's exit status, the position, and "ok" or a difference. The processes share only the imports, which take longest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyiceberg.io.pyarrow import PyArrowFile
 from sqlalchemy.orm import Session
 
 from reactdb.lake import data_files, delta, iceberg
-from reactdb.lake.target import Target
+from reactdb.lake.target import LakeTable
 from tests.lake.target_suite import DATABASE, batches_of, exact, keys_of, note, table_of
 
 NARROW = pa.schema([("id", pa.int64()), ("v", pa.int64())])
@@ -53,7 +53,7 @@ AFTER: list[Rows] = [
 SETTINGS: dict[str, Any] = {"mode": "current"}
 
 
-def run(target: Target) -> None:
+def run(target: LakeTable) -> None:
     with target.lock():
         state = target.state({DATABASE: ["e0"]})
         seq = 0 if state is None else state.positions[DATABASE].seq
@@ -75,12 +75,12 @@ def run(target: Target) -> None:
             target.merge(OTHER.empty_table(), keys_of([5], OTHER), ["id"], note(6, {"mode": "other"}))
 
 
-def check(target: Target, folder: Path) -> str:
+def check(target: LakeTable, folder: Path) -> str:
     with target.lock():
         state = target.state({DATABASE: ["e0"]})
         if state is None:
-            left = [path for path in folder.rglob("*.parquet")] if folder.exists() else []
-            return f"0 {'ok' if not left else left}"
+            left = sorted(folder.rglob("*.parquet"))
+            return f"0 {left or 'ok'}"
         seq = state.positions[DATABASE].seq
         found = exact(
             {name: value for name, value in row.items() if name != "new" or value is not None}
@@ -95,10 +95,10 @@ def check(target: Target, folder: Path) -> str:
         if found != expected or state.settings != settings:
             return f"{seq} {found} {state.settings}"
         unlisted = unlisted_files(target, folder)
-        return f"{seq} {'ok' if not unlisted else unlisted}"
+        return f"{seq} {unlisted or 'ok'}"
 
 
-def unlisted_files(target: Target, folder: Path) -> set[str]:
+def unlisted_files(target: LakeTable, folder: Path) -> set[str]:
     """The files with rows, and of Iceberg the metadata, that no version of the table has."""
     there = {str(path) for path in folder.rglob("*.parquet") if "_delta_log" not in path.parts}
     if isinstance(target, delta.DeltaTarget):
@@ -152,7 +152,7 @@ def kill_at(number: int) -> None:
     DeltaTable.create = staticmethod(counted(DeltaTable.create))  # type: ignore[method-assign]
 
 
-def make(kind: str, folder: str) -> Target:
+def make(kind: str, folder: str) -> LakeTable:
     return delta.DeltaTarget(folder) if kind == "delta" else iceberg.IcebergTarget(folder, "t")
 
 
