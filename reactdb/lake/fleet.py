@@ -4,26 +4,44 @@ A path is a file, a folder, a glob, or a list of those. It becomes absolute here
 of their own. The files of a folder that are databases are recognised by their names (`pathGlobFilter`): opening one with `open`
 would drop the locks of a connection that this process has on it (https://sqlite.org/howtocorrupt.html, section 2.2).
 
+One database is read once: of several paths that lead to one file the first counts, and a copy of another file of the fleet is
+refused. A bad file stops the whole fleet, unless the options ignore corrupt or missing files: then `Fleet` passes over it, and
+keeps the reason.
+
 Rule of this file: it runs on the driver and keeps nothing open.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from glob import glob, has_magic
+from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
-from reactdb.errors import CannotOpen, InvalidOption
+from reactdb.errors import (
+    CannotOpen,
+    CorruptDatabase,
+    InvalidOption,
+    NotADatabase,
+    StorageError,
+    UsageError,
+)
+from reactdb.logs import logger
 from reactdb.store import exports
 from reactdb.store.engine import Engine
 from reactdb.store.exports import Pin
+from reactdb.store.file.identity import read_identity
 from reactdb.store.snapshot import Snapshot
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
+# Files that one line of the log names.
+MOST_LOGGED = 10
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +54,9 @@ class FileOptions:
         is_recursive: The folders within a folder are read too.
         busy_timeout_s: How long opening waits for the lock of a writer.
         allow_network: A file on a network share is opened.
-        ignore_corrupt_files: A file that cannot be read is left out.
-        ignore_missing_files: A file that is gone when it is read is left out.
+        ignore_corrupt_files: A file is left out if it is no database, is empty, or turns out to be damaged when it is opened.
+            Damage that is noticed later is an error all the same.
+        ignore_missing_files: A path is left out if it names no file, or if its file is gone when it is opened.
     """
 
     paths: tuple[str, ...] = ()
@@ -49,27 +68,109 @@ class FileOptions:
     ignore_missing_files: bool = False
 
 
-def files_of(options: FileOptions) -> list[str]:
-    """The absolute paths of the files that the options mean, sorted, each once.
+class Fleet:
+    """The files that the options mean, and those of them that are passed over.
 
-    Raises:
-        InvalidOption: No path.
-        CannotOpen: One of them means no file.
+    Attributes:
+        ignored: The path of each file that is passed over, and why.
     """
-    if not options.paths:
-        raise InvalidOption("no path: give load() a file, a folder, a glob or a list of those")
-    paths: dict[str, None] = {}
-    for given in options.paths:
-        files = sorted(_expand(plain_path(given), options))
-        if not files:
-            raise CannotOpen(
-                os.path.abspath(plain_path(given)),
-                f"no file in it matches {options.path_glob} (option pathGlobFilter)"
-                if os.path.isdir(plain_path(given))
-                else "no file matches it",
+
+    def __init__(self, options: FileOptions) -> None:
+        self.options = options
+        self.ignored: dict[str, StorageError] = {}
+
+    def paths(self) -> list[str]:
+        """The absolute paths of the files, sorted as they were given. Of several paths to one file the first counts.
+
+        Raises:
+            InvalidOption: No path.
+            CannotOpen: One of them means no file.
+        """
+        if not self.options.paths:
+            raise InvalidOption("no path: give load() a file, a folder, a glob or a list of those")
+        paths: dict[object, str] = {}
+        for given in map(plain_path, self.options.paths):
+            files = sorted(_expand(given, self.options))
+            if not files:
+                reason = (
+                    f"no file in it matches {self.options.path_glob} (option pathGlobFilter)"
+                    if os.path.isdir(given)
+                    else "no file matches it"
+                )
+                error = CannotOpen(os.path.abspath(given), reason)
+                if not self.options.ignore_missing_files:
+                    raise error
+                self.ignored[error.path] = error
+            for path in files:
+                paths.setdefault(read_identity(path) or os.path.realpath(path), path)
+        return list(paths.values())
+
+    def look(self, path: str, look: Callable[[str], Found]) -> Found | None:
+        """What `look` finds in a file; None if the file is passed over. An error names the file."""
+        try:
+            return look(path)
+        except StorageError as error:
+            if path not in str(error) and os.path.realpath(path) not in str(error):
+                error.args = (f"{path}: {error}",)
+            if not self._is_ignored(path, error):
+                raise
+            self.ignored[path] = error
+            return None
+
+    def look_at_all(self, look: Callable[[str], Found]) -> list[Found]:
+        """What `look` finds in each file that is not passed over. The others are logged in one line.
+
+        Raises:
+            CannotOpen, NotADatabase, ...: What is wrong with a file that is not passed over, or with the first file if all are
+                passed over.
+        """
+        found = [one for path in self.paths() if (one := self.look(path, look)) is not None]
+        if not found and self.ignored:
+            raise next(iter(self.ignored.values()))
+        self.log_ignored()
+        return found
+
+    def log_ignored(self) -> None:
+        """Log the files that are passed over."""
+        if self.ignored:
+            reasons = [str(error) for error in self.ignored.values()]
+            more = f"; and {len(reasons) - MOST_LOGGED} more" if len(reasons) > MOST_LOGGED else ""
+            logger.warning(
+                "%d of the files are left out: %s%s", len(reasons), "; ".join(reasons[:MOST_LOGGED]), more
             )
-        paths.update(dict.fromkeys(files))
-    return list(paths)
+
+    def _is_ignored(self, path: str, error: StorageError) -> bool:
+        if isinstance(error, NotADatabase | CorruptDatabase):
+            return self.options.ignore_corrupt_files
+        if not isinstance(error, CannotOpen):
+            return False
+        if error.is_unfinished:
+            return self.options.ignore_corrupt_files
+        return self.options.ignore_missing_files and _is_missing(path)
+
+
+def refuse_copies(databases: Iterable[tuple[str, str]]) -> None:
+    """Raises: UsageError: Two files are copies of one database, so that each of its rows would be read twice.
+
+    Args:
+        databases: (id, path) of each file.
+    """
+    paths: dict[str, str] = {}
+    for database_id, path in databases:
+        other = paths.setdefault(database_id, path)
+        if other != path:
+            raise UsageError(f"{other} and {path} are the same database: leave the copy out")
+
+
+def _is_missing(path: str) -> bool:
+    """Whether there is no such file, and not only no permission to see it."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def plain_path(path: str) -> str:
@@ -105,9 +206,12 @@ def pin_files(options: FileOptions) -> list[Pin]:
     """Each file of the fleet as it is now.
 
     Raises:
+        UsageError: Two files are copies of one database.
         CannotOpen, NotADatabase, ...: What is wrong with a file.
     """
-    return [pin_of(path, options) for path in files_of(options)]
+    pins = Fleet(options).look_at_all(partial(pin_of, options=options))
+    refuse_copies((pin.database_id, pin.path) for pin in pins)
+    return pins
 
 
 def pin_of(path: str, options: FileOptions) -> Pin:

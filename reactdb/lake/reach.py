@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
-from reactdb.errors import HistoryDiverged, HistoryLost, TableNotFound, UsageError
-from reactdb.lake import fleet
-from reactdb.lake.fleet import FileOptions, open_file
+from reactdb.errors import HistoryDiverged, HistoryLost, TableNotFound
+from reactdb.lake.fleet import FileOptions, Fleet, open_file, refuse_copies
 from reactdb.lake.parts import DatabasePosition, Extent
 from reactdb.store import exports
 from reactdb.store.epochs import Epoch, read_epochs
@@ -43,20 +43,24 @@ class Reach:
         return self.position.path
 
 
-def read_reaches(options: FileOptions, table: str | None = None) -> list[Reach]:
+def read_reaches(
+    options: FileOptions, table: str | None = None, *, ignored: list[str] | None = None
+) -> list[Reach]:
     """The reach of every file in the options, in the order of the paths.
+
+    Args:
+        ignored: The paths of the files that are passed over are added to it.
 
     Raises:
         UsageError: Two files are copies of one database, so their changes would be counted twice.
         TableNotFound: No file has the table.
         CannotOpen, NotADatabase, ...: What is wrong with a file.
     """
-    reaches = [_read_reach(path, options) for path in fleet.files_of(options)]
-    paths: dict[str, str] = {}
-    for reach in reaches:
-        other = paths.setdefault(reach.database, reach.path)
-        if other != reach.path:
-            raise UsageError(f"{other} and {reach.path} are the same database: leave the copy out")
+    fleet = Fleet(options)
+    reaches = fleet.look_at_all(partial(_read_reach, options=options))
+    if ignored is not None:
+        ignored += fleet.ignored
+    refuse_copies((reach.database, reach.path) for reach in reaches)
     if table is not None and not any(table in reach.position.tables for reach in reaches):
         raise TableNotFound(table)
     return reaches

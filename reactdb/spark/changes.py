@@ -28,6 +28,7 @@ from reactdb.spark.partitions import ChangeSlice
 from reactdb.spark.schema import CHANGE_COLUMNS, IMAGES, mode_of
 from reactdb.spark.types import arrow_schema, check_type, column_for, document_column, document_columns
 from reactdb.store import exports
+from reactdb.store.engine import Engine
 from reactdb.store.log import Entries
 
 DEBEZIUM_OPS = ("c", "u", "u", "d")
@@ -80,12 +81,16 @@ class ChangeRows:
         self.is_inferred = is_inferred
         self._schema = schema
         names = schema.fieldNames()
-        self.with_old = options.shape == "delta" or IMAGES[options.shape][0] in names
+        # Columns without documents need none of them read.
+        self.with_old = self.with_new = False
         self._corrupt = names.index(options.corrupt_column) if options.corrupt_column in names else None
         if options.shape == "delta":
             self._columns: DocumentColumn | None = self._field_columns()
             self._fills: list[Fill] = []
+            self.with_old = self.with_new = not set(names) <= set(self._names_beside_documents())
         else:
+            self.with_old = IMAGES[options.shape][0] in names
+            self.with_new = self.with_old or IMAGES[options.shape][1] in names
             self._columns = None
             self._fills = [self._fill_of(field) for field in schema.fields]
 
@@ -104,29 +109,39 @@ class ChangeRows:
     def _slice(self, part: ChangeSlice) -> Iterator[Any]:
         with open_file(part.path, self.options.files) as engine:
             position = part.since
-            is_first = True
             while position < part.until:
                 with without_collector():
-                    with engine.snapshot() as snapshot:
-                        if is_first:
-                            exports.check_same(engine, snapshot, part.database_id, part.until)
-                            is_first = False
-                        names = {info.id: info.name for info in snapshot.catalogue.by_id.values()}
-                        ids = None
-                        if self.options.table is not None:
-                            ids = exports.find_table_ids(snapshot, self.options.table)
-                            if not ids:
-                                return
-                        page, position = exports.changes(
-                            snapshot,
-                            position,
-                            part.until,
-                            table_ids=ids,
-                            with_old=self.with_old,
-                        )
-                    made = None if page is None else self.batch(page, names, part.path)
+                    made, position = self._next_batch(engine, part, position)
                 if made is not None:
                     yield made
+                    # The next page is read without this batch in memory, unless the caller keeps it.
+                    del made
+
+    def _next_batch(self, engine: Engine, part: ChangeSlice, since: int) -> tuple[Any, int]:
+        """(the batch of the next page, or None; the position after it). Nothing else of the page stays in memory."""
+        with engine.snapshot() as snapshot:
+            if since == part.since:
+                exports.check_same(engine, snapshot, part.database_id, part.until)
+            ids = None
+            if self.options.table is not None:
+                ids = exports.find_table_ids(snapshot, self.options.table)
+                if not ids:
+                    return None, part.until
+            names = {info.id: info.name for info in snapshot.catalogue.by_id.values()}
+            page, position = exports.changes(
+                snapshot, since, part.until, table_ids=ids, with_new=self.with_new, with_old=self.with_old
+            )
+        if page is None:
+            return None, position
+        try:
+            return self.batch(page, names, part.path), position
+        except Exception:
+            # Keys that were read without their documents are not verified, and a damaged key may not be decoded or fit. A read
+            # with the documents raises the error that names it.
+            while not self.with_new and since < position:
+                with engine.snapshot() as snapshot:
+                    _, since = exports.changes(snapshot, since, position, table_ids=ids, with_old=False)
+            raise
 
     def batch(self, columns: Entries, names: dict[int, str], path: str) -> Any:
         """One page as a batch."""
@@ -185,18 +200,22 @@ class ChangeRows:
         for field in self._schema.fields:
             if field.name in fixed:
                 check_type(field, type(fixed[field.name]))
-        others = [*fixed, self.options.source_column, self.options.corrupt_column]
-        if self.options.document != "struct":
-            others.append("key")
+        others = self._names_beside_documents()
         return document_columns(self._schema, self.options, self.mode, others, is_complete=self.is_inferred)
+
+    def _names_beside_documents(self) -> list[str]:
+        """The columns of Delta's shape that do not come from the documents."""
+        names = [*CHANGE_COLUMNS["delta"], self.options.source_column, self.options.corrupt_column]
+        return names if self.options.document == "struct" else [*names, "key"]
 
     def _delta(self, page: ChangePage, column: DocumentColumn) -> Any:
         columns = page.columns
         places: list[int] = []
         types: list[int] = []
         bodies: list[Any] = []
+        nothing = [None] * len(columns.seqs)
         for place, (kind, old, new) in enumerate(
-            zip(columns.kinds, columns.olds, columns.bodies, strict=True)
+            zip(columns.kinds, columns.olds or nothing, columns.bodies or nothing, strict=True)
         ):
             if kind in (INSERT, DELETE):
                 places.append(place)

@@ -72,6 +72,7 @@ class Options:
         is_strict: A document with a field that the given schema lacks does not fit; otherwise the field is left out.
         mode: One of MODES; None: PERMISSIVE if there is a column for misfits, otherwise FAILFAST.
         max_changes: The largest number of changes in a batch of a stream; None: no limit.
+        ignore_corrupt_files, ignore_missing_files: See `FileOptions`.
         imports: Modules that register types of values, imported in each reading process.
         starting_offsets: The start of a stream: "earliest", or "latest" for future changes only.
     """
@@ -98,6 +99,8 @@ class Options:
     fail_on_data_loss: bool = True
     busy_timeout_s: float = 5.0
     allow_network: bool = False
+    ignore_corrupt_files: bool = False
+    ignore_missing_files: bool = False
     imports: tuple[str, ...] = ()
     max_changes: int | None = None
     starting_offsets: str = "earliest"
@@ -112,6 +115,8 @@ class Options:
             is_recursive=self.is_recursive,
             busy_timeout_s=self.busy_timeout_s,
             allow_network=self.allow_network,
+            ignore_corrupt_files=self.ignore_corrupt_files,
+            ignore_missing_files=self.ignore_missing_files,
         )
 
     def range_of(self, path: str) -> tuple[int, int]:
@@ -462,6 +467,8 @@ READERS: Final[dict[str, tuple[str, Reader]]] = {
     "failOnDataLoss": ("fail_on_data_loss", _flag),
     "busyTimeout": ("busy_timeout_s", _seconds),
     "allowNetwork": ("allow_network", _flag),
+    "ignoreCorruptFiles": ("ignore_corrupt_files", _flag),
+    "ignoreMissingFiles": ("ignore_missing_files", _flag),
     "imports": ("imports", import_modules),
     "maxChangesPerTrigger": ("max_changes", _number_from(1)),
     "startingOffsets": ("starting_offsets", _choice_of(*OFFSETS)),

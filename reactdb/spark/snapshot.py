@@ -25,6 +25,7 @@ from reactdb.spark.partitions import DocumentSlice, Split, pack_slices, piece_by
 from reactdb.spark.schema import mode_of, seq_as_of
 from reactdb.spark.types import arrow_schema, check_type, column_for, document_columns
 from reactdb.store import exports
+from reactdb.store.engine import Engine
 from reactdb.store.exports import Pin
 from reactdb.store.snapshot import Snapshot
 
@@ -101,19 +102,26 @@ class DocumentRows:
             start: bytes | None = part.start
             while start is not None:
                 with without_collector():
-                    with engine.snapshot() as snapshot:
-                        if start == part.start:
-                            exports.check_same(engine, snapshot, part.database_id, part.seq)
-                        table = snapshot.catalogue.by_id.get(part.table_id)
-                        if table is None:
-                            raise HistoryDiverged(
-                                f"{part.path}: the table was dropped, and compaction has removed it since"
-                            )
-                        page = exports.documents(snapshot, table, part.seq, start, part.stop)
-                    start = page.next_start
-                    made = self.batch(page.keys, page.bodies, table.name, part.path) if page.keys else None
+                    made, start = self._next_batch(engine, part, start)
                 if made is not None:
                     yield made
+                    # The next page is read without this batch in memory, unless the caller keeps it.
+                    del made
+
+    def _next_batch(self, engine: Engine, part: DocumentSlice, start: bytes) -> tuple[Any, bytes | None]:
+        """(the batch of the next page, or None; the key where the page after it begins, or None). Nothing else of the page stays
+        in memory."""
+        with engine.snapshot() as snapshot:
+            if start == part.start:
+                exports.check_same(engine, snapshot, part.database_id, part.seq)
+            table = snapshot.catalogue.by_id.get(part.table_id)
+            if table is None:
+                raise HistoryDiverged(
+                    f"{part.path}: the table was dropped, and compaction has removed it since"
+                )
+            page = exports.documents(snapshot, table, part.seq, start, part.stop)
+        made = self.batch(page.keys, page.bodies, table.name, part.path) if page.keys else None
+        return made, page.next_start
 
     def batch(self, keys: Sequence[bytes], bodies: Sequence[bytes], table: str, path: str) -> Any:
         """One page as a batch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import subprocess
 import sys
@@ -127,7 +128,7 @@ def test_paths_mean_files_sorted_each_once(tmp_path):
 
     def files(*paths: str, **options: str) -> list[str]:
         given = parse({"paths": str(list(paths)).replace("'", '"'), **options})
-        return [str(Path(file).relative_to(tmp_path)) for file in fleet.files_of(given.files)]
+        return [str(Path(file).relative_to(tmp_path)) for file in fleet.Fleet(given.files).paths()]
 
     folder = str(tmp_path)
     assert ["a.db", "b.db"] == files(folder)
@@ -274,7 +275,6 @@ def damage(path: str, statement: str) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE log SET body = x'81a26964ff' WHERE seq = 5",
         "UPDATE log SET time = time + 1 WHERE seq = 5",
         "UPDATE log SET kind = 3 WHERE seq = 5",
         "DELETE FROM log WHERE seq = 5",
@@ -284,17 +284,76 @@ def damage(path: str, statement: str) -> None:
     ],
 )
 def test_damage_is_told_by_every_read_of_changes(tmp_path, statement):
+    file = make_damaged(tmp_path, statement)
+    for names in (["seq"], ["seq", "origin"], ["new"], ["old", "new"]):
+        with pytest.raises(reactdb.CorruptDatabase):
+            read_columns(file, names)
+
+
+def test_damage_to_a_document_is_told_where_documents_are_read(tmp_path):
+    """Columns that need no document read none."""
+    file = make_damaged(tmp_path, "UPDATE log SET body = x'81a26964ff' WHERE seq = 5")
+
+    assert list(range(2, 11)) == [row["seq"] for row in read_columns(file, ["seq", "origin"])]
+    for names in (["new"], ["seq", "old"]):
+        with pytest.raises(reactdb.CorruptDatabase, match="log entry 5"):
+            read_columns(file, names)
+
+
+@pytest.mark.parametrize("damaged", ["x''", "x'ff'", "x'f0c32801'", "x'f00001f00001'"])
+@pytest.mark.parametrize("key", [3, "three"])
+def test_a_damaged_key_that_cannot_be_decoded_is_told_without_documents(tmp_path, key, damaged):
+    file = make_damaged(tmp_path, f"UPDATE log SET key = {damaged} WHERE seq = 5", key)
+
+    with pytest.raises(reactdb.CorruptDatabase, match="log entry 5"):
+        read_columns(file, ["key"])
+
+
+def make_damaged(folder: Path, statement: str, key: int | str = 3) -> str:
+    """A database of nine documents, at the seqs 2 to 10, after this statement."""
+    file = str(folder / "a.db")
+    with reactdb.connect(file, durability="soft") as db:
+        keys = [key + number if isinstance(key, int) else f"{key} {number}" for number in range(9)]
+        db.table_create("games").insert([{"id": each} for each in keys])
+    damage(file, statement)
+    return file
+
+
+def read_columns(file: str, names: list[str]) -> list[dict[str, Any]]:
+    """Columns of the changes, read as an executor does."""
+    types = {"seq": t.LongType(), "origin": t.StringType(), "new": t.BinaryType(), "old": t.BinaryType()}
+    schema = t.StructType([t.StructField(name, types.get(name, t.StringType())) for name in names])
+    rows = ChangeRows(schema, parse({"path": file, "read": "changes"}))
+    (pin,) = fleet.pin_files(parse({"path": file}).files)
+    batches = rows.batches([ChangeSlice(file, pin.database_id, 0, 10)])
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("form", ["json", "binary", "struct"])
+@pytest.mark.parametrize("read", ["changes", "documents"])
+def test_a_page_is_freed_without_the_garbage_collector(tmp_path, form, read):
+    """The collector pauses while pages are read. Pages that refer to themselves would all stay in memory meanwhile."""
     file = str(tmp_path / "a.db")
     with reactdb.connect(file, durability="soft") as db:
-        db.table_create("games").insert([{"id": number} for number in range(10)])
-    damage(file, statement)
-    for names in (["seq"], ["seq", "origin"], ["new"], ["old", "new"]):
-        types = {"seq": t.LongType(), "origin": t.StringType(), "new": t.BinaryType(), "old": t.BinaryType()}
-        schema = t.StructType([t.StructField(name, types[name]) for name in names])
-        rows = ChangeRows(schema, parse({"path": file, "read": "changes"}))
-        (pin,) = fleet.pin_files(parse({"path": file}).files)
-        with pytest.raises(reactdb.CorruptDatabase):
-            list(rows.batches([ChangeSlice(file, pin.database_id, 0, 10)]))
+        db.table_create("games").insert([{"id": number, "body": "x" * 4_000} for number in range(10)])
+    source = ReactdbSource({"path": file, "read": read, "document": form, "table": "games"})
+    reader = source.reader(source.schema())
+    (partition,) = reader.partitions()
+    gc.collect()
+    gc.disable()
+    try:
+        sizes = [batch.num_rows for batch in reader.read(partition)]
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        found = {type(each).__name__ for each in gc.garbage}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+    # Of these, each page has one.
+    assert [10] == sizes
+    assert found.isdisjoint({"Entries", "ChangePage", "Rows"})
 
 
 def test_damage_to_a_document_is_told_with_its_key(tmp_path):
