@@ -672,12 +672,14 @@ class StorageError(ReactDBError):
 
 
 class CannotOpen(StorageError):
-    """The file cannot be opened; `reason` says why: no such folder, no permission, no locks."""
+    """The file cannot be opened; `reason` says why: no such folder, no permission, no locks. `is_unfinished`: it is empty, or
+    was left half-made by a crash."""
 
-    def __init__(self, path: str, reason: str) -> None:
+    def __init__(self, path: str, reason: str, *, is_unfinished: bool = False) -> None:
         super().__init__(f"cannot open {path}: {reason}")
         self.path = path
         self.reason = reason
+        self.is_unfinished = is_unfinished
 
 
 class NotADatabase(StorageError):

@@ -28,7 +28,8 @@ def decode_many(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
         CorruptDatabase: Some of the bytes are not a document's.
     """
     try:
-        documents = _decode(join_bodies(bodies))
+        # A single document can be large, so it is not copied.
+        documents = [_decode(bodies[0])] if len(bodies) == 1 else _decode(join_bodies(bodies))
         if set(map(type, documents)) <= {dict}:
             return documents  # type: ignore[no-any-return]
     except Exception:
@@ -64,11 +65,17 @@ def column_decoder(
     except ValueError:
         # msgspec has no fields with quotes, backslashes or control characters in their names.
         return None
-    decode_rows = Decoder(
-        GenericAlias(list, (kind,)), ext_hook=lambda code, data: read_extension(code, bytes(data))
-    ).decode
+
+    def read_type(code: int, data: memoryview) -> Any:
+        return read_extension(code, bytes(data))
+
+    decode_rows = Decoder(GenericAlias(list, (kind,)), ext_hook=read_type).decode
+    decode_row = Decoder(kind, ext_hook=read_type).decode
 
     def columns(bodies: Sequence[bytes]) -> list[Sequence[Any]]:
+        if len(bodies) == 1:
+            # As in `decode_many`.
+            return [(value,) for value in astuple(decode_row(bodies[0]))]
         return list(zip(*map(astuple, decode_rows(join_bodies(bodies))), strict=True))
 
     return columns

@@ -6,6 +6,7 @@ Each command is a module of its own, imported when it is called: `reactdb --help
     tables, index, document            tables, indexes, and documents by their keys
     shell, shellnames                  a Python prompt on a file; its completion
     import_, sources, export, salvage  documents from text and to text; the readable part of a damaged file
+    lake                               documents and changes as a table of a lake
     undo, backup                       taking commits back; a copy of a file
     doctor, compact, consumers         looking after a file
     serve, sync                        other databases' clients; another database
@@ -55,7 +56,11 @@ COMMANDS = {
     "delete": ("reactdb.cli.document", "delete", "Delete the documents of keys, all in one commit."),
     "demo": ("reactdb.cli.demo", "demo", "Watch a real day of departures go through a reactive database."),
     "doctor": ("reactdb.cli.doctor", "doctor", "Check a database file for damage."),
-    "export": ("reactdb.cli.export", "export", "Write a table's documents, or changes, as text."),
+    "export": (
+        "reactdb.cli.export",
+        "export",
+        "Write a table's documents, or changes, as text or for a lake.",
+    ),
     "get": ("reactdb.cli.document", "get", "Print the documents of keys."),
     "import": ("reactdb.cli.import_", "import_", "Store documents from JSON, CSV or TSV."),
     "index": ("reactdb.cli.index", "index", "Create, drop and list the indexes of a table."),

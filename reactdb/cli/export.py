@@ -1,6 +1,6 @@
-"""`reactdb export`: documents, or changes, as text that `reactdb import` or another program reads.
+"""`reactdb export`: documents, or changes, as text that `reactdb import` or another program reads, or as a table of a lake.
 
-An export gets its file name when it is complete, so a file with the name is whole.
+A text gets its file name when it is complete, so a file with the name is whole. `lake` has the tables.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, BinaryIO, NamedTuple
 
 import click
@@ -19,6 +20,7 @@ from reactdb.change import Change
 from reactdb.cli import changelines, csvform
 from reactdb.cli.blobfiles import write_blobs_beside
 from reactdb.cli.files import (
+    MOMENT,
     SEQ,
     complete_file,
     complete_table,
@@ -37,6 +39,88 @@ FORMATS = {".csv": "csv"}
 PART = ".part"
 
 
+LAKE_OPTIONS = (
+    click.option("--parquet", metavar="FOLDER", help="Write a table of Parquet files to this folder."),
+    click.option("--delta", metavar="FOLDER", help="Write a table of Delta Lake to this folder."),
+    click.option("--iceberg", metavar="FOLDER", help="Write a table of Iceberg to this folder."),
+    click.option(
+        "--current",
+        is_flag=True,
+        help="Of a lake: the documents as they are now.  [default, without --changes]",
+    ),
+    click.option(
+        "--scd2",
+        is_flag=True,
+        help="Of a lake: every version of each document, with when it began and ended.",
+    ),
+    click.option(
+        "--contract",
+        type=click.Choice(["evolve", "freeze", "discard"]),
+        help="Of a lake: take new fields and types, refuse them, or leave them out.  [default: evolve]",
+    ),
+    click.option("--overwrite", is_flag=True, help="Of a lake: write the table anew."),
+    click.option(
+        "--files", metavar="GLOB", help="Of a lake: which files of a folder are databases.  [default: *.db]"
+    ),
+    click.option(
+        "--ignore-corrupt-files", is_flag=True, help="Of a lake: leave out files that are no databases."
+    ),
+    click.option("--ignore-missing-files", is_flag=True, help="Of a lake: leave out files that are gone."),
+)
+FORMATS_OF_LAKES = ("parquet", "delta", "iceberg")
+
+
+def lake_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(LAKE_OPTIONS):
+        function = option(function)
+    return function
+
+
+def check_lake(given: dict[str, Any]) -> bool:
+    """Whether the export is for a lake.
+
+    Raises:
+        click.UsageError: It is not, and has options of such an export; or it is for two.
+    """
+    formats = [name for name in FORMATS_OF_LAKES if given[name] is not None]
+    if len(formats) > 1:
+        raise click.UsageError(f"--{formats[0]} and --{formats[1]} write two tables: give one.")
+    others = [name for name, value in given.items() if value and name not in FORMATS_OF_LAKES]
+    if others and not formats:
+        raise click.UsageError(
+            f"--{others[0].replace('_', '-')} is for a table of a lake: give --parquet, --delta or --iceberg."
+        )
+    return bool(formats)
+
+
+def export_to_lake(
+    file: str,
+    table: str | None,
+    changes: bool,
+    at: int | datetime | None,
+    as_json: bool,
+    *,
+    current: bool,
+    scd2: bool,
+    contract: str | None,
+    files: str | None,
+    **given: Any,
+) -> None:
+    from reactdb.cli import lake
+
+    modes = [
+        mode for mode, is_given in (("changes", changes), ("current", current), ("scd2", scd2)) if is_given
+    ]
+    if len(modes) > 1:
+        raise click.UsageError(f"--{modes[0]} and --{modes[1]} are two kinds of tables: give one.")
+    mode = modes[0] if modes else "current"
+    if at is not None and mode != "current":
+        raise click.UsageError(f"--at is of the documents: it does not go with --{mode}.")
+    lake.run_export(
+        file, table, mode, at, as_json, contract=contract or "evolve", path_glob=files or "*.db", **given
+    )
+
+
 class Deleted(NamedTuple):
     """A deleted document, in an export of changes."""
 
@@ -51,10 +135,16 @@ class Deleted(NamedTuple):
     "--format", "form", type=click.Choice(["jsonl", "csv"]), help="[default: by TARGET's ending, or jsonl]"
 )
 @click.option("--since", type=SEQ, help="Only what changed past this seq; deletions too.")
-@click.option("--at", type=SEQ, help="As it was when this seq was the newest.")
+@click.option(
+    "--at",
+    type=MOMENT,
+    metavar="WHEN",
+    help="As it was when this seq was the newest, or at this time (2026-01-31T12:00:00Z).",
+)
 @click.option(
     "--changes", is_flag=True, help="Every change of the log instead of documents, as `tail --json` has them."
 )
+@lake_options
 @click.option(
     "--strings", is_flag=True, help="CSV: no quotes for strings that look like numbers; types are lost."
 )
@@ -73,20 +163,34 @@ def export(
     target: str,
     form: str | None,
     since: int | None,
-    at: int | None,
+    at: int | datetime | None,
     changes: bool,
     strings: bool,
     blobs: str | None,
     salvage: bool,
     as_json: bool,
+    **lake: Any,
 ) -> None:
-    """Write a table's documents, or changes, as text.
+    """Write a table's documents, or changes, as text or for a lake.
 
     As JSON lines or CSV, to TARGET or standard output, all as of one moment. A summary on standard error tells the seq
     from which a later export with --since goes on.
 
-    In Python: for document in db.table("games"): print(reactdb.json.dumps(document))
+    With --parquet, --delta or --iceberg: as a table of a lake, which the next such export brings up to date. FILE may be a
+    folder or a glob then. Needs the extra lake.
+
+    In Python: for document in db.table("games"): print(reactdb.json.dumps(document)), and reactdb.lake.export(db, "games",
+    delta=folder)
     """
+    if check_lake(lake):
+        others = (form, since, strings, blobs, salvage)
+        if any(others) or target != "-":
+            raise click.UsageError(
+                "a table of a lake goes with --changes, --current, --scd2 and --at, and with no TARGET, --format, --since, "
+                "--strings, --blobs or --salvage."
+            )
+        export_to_lake(file, table, changes, at, as_json, **lake)
+        return
     if salvage:
         from reactdb.cli import salvage as cli_salvage
 
@@ -108,7 +212,7 @@ def export(
     if target != "-":
         refuse_database(file, target)
     with open_database(file) as database, Progress("documents") as progress:
-        seq = database.seq if at is None else at
+        seq = database.seq if at is None else database.seq_at(at) if isinstance(at, datetime) else at
         then = database.at(seq)
         if since is not None and since > seq:
             raise click.UsageError(f"--since {since} is past the newest change, which has seq {seq}.")

@@ -146,13 +146,14 @@ class Progress:
             self._bar.stop()
             self._bar = None
 
-    def update(self, count: int, position: int | None = None) -> None:
-        """Show that `count` things are done, at `position` of `total` (default: the count itself)."""
+    def update(self, count: int, position: int | None = None, note: str = "") -> None:
+        """Show that `count` things are done, at `position` of `total` (default: the count itself), and a remark."""
         if self._bar is None or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + REDRAW_EVERY_S
         done = count if position is None else position
-        self._bar.update(self._task, completed=done, total=self._total, description=f"{count:,} {self._word}")
+        words = f"{count:,} {self._word}" + (f", {note}" if note else "")
+        self._bar.update(self._task, completed=done, total=self._total, description=words)
 
     def show(self, text: str) -> None:
         """Show this text instead, at once."""

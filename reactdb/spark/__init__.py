@@ -9,25 +9,22 @@ Spark's calls and the options:
 
     source                             the data source; it hands each call to one of the modules below
     environment, shipping              Spark's requirements; the package for its workers
-    options, write_options             a read's and a write's options as values
+    options                            the options of a read and of a write as values
 
 Reading:
 
-    fleet                              the files of a path, each pinned to one state
-    partitions                         the ranges of files for one task
+    plan                               the ranges of files to read, the state of a DataFrame
     types, schema                      Spark's types and Arrow's; the columns of a read
-    snapshot, changes                  documents as of one seq; the log as rows
-    change_plan, positions, stream     slices of the log; the position of a stream; streaming
+    batches                            ranges of files as Arrow batches
+    positions, stream                  the position of a stream; streaming
 
 Writing:
 
-    row_documents, whole_documents     from rows to documents
-    staging, handles, write            the tasks' documents until the commit; the open database; the commit
+    row_documents                      from rows to documents
+    staging, write                     the tasks' documents until the commit; the commit
 
 From the log to Parquet:
 
-    reach                              the newest and the read position of each file
-    parts                              a folder of Parquet that grows by whole parts
     rows, queries, pipelines           change rows; queries of them; the pipelines
 
 Rule of this package: it stands on the store's read side and never on feeds; importing it imports nothing of pyspark.

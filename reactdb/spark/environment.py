@@ -19,13 +19,25 @@ from typing import TYPE_CHECKING
 from reactdb.errors import SparkUnavailable, how_to_install
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 OLDEST_PYSPARK, NEXT_PYSPARK, OLDEST_PYARROW, OLDEST_JAVA = (4, 2), (5,), (17,), 17
-INSTALL = how_to_install("spark")
+INSTALL, INSTALL_CONNECT = how_to_install("spark"), how_to_install("spark-connect")
 # Python workers and the driver run these interpreters, or else any `python3` on the path. Without an activated virtual
 # environment, that interpreter lacks reactdb.
 INTERPRETERS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+
+
+# The address of a Spark Connect server, or local[...] for one that the client starts; and what a client needs besides.
+REMOTE = "SPARK_REMOTE"
+CONNECT_PACKAGES = {
+    "pandas": (2, 2),
+    "grpcio": (1, 48),
+    "grpcio-status": (1, 48),
+    "googleapis-common-protos": (1, 56),
+    "zstandard": (0, 25),
+}
 
 
 def check(*, with_java: bool = True) -> None:
@@ -36,31 +48,46 @@ def check(*, with_java: bool = True) -> None:
     """
     check_package("pyspark", OLDEST_PYSPARK, NEXT_PYSPARK)
     check_package("pyarrow", OLDEST_PYARROW, None)
-    if with_java:
+    remote = os.environ.get(REMOTE)
+    if remote:
+        for name, oldest in CONNECT_PACKAGES.items():
+            check_package(
+                name, oldest, None, f"Spark Connect needs it ({REMOTE} is {remote}): {INSTALL_CONNECT}"
+            )
+    # A server elsewhere has its own Java.
+    if with_java and (not remote or remote.startswith("local")):
         check_java()
 
 
-def check_package(name: str, oldest: tuple[int, ...], next_: tuple[int, ...] | None) -> None:
+def check_package(
+    name: str, oldest: tuple[int, ...], next_: tuple[int, ...] | None, advice: str = INSTALL
+) -> None:
     """Check that a package is installed in a version from `oldest` to before `next_`."""
     try:
         installed = version(name)
     except PackageNotFoundError:
-        raise SparkUnavailable(f"{name} is not installed: {INSTALL}") from None
+        raise SparkUnavailable(f"{name} is not installed: {advice}") from None
     number = tuple(map(int, re.findall(r"\d+", installed)[:3]))
     if number < oldest or (next_ is not None and number >= next_):
         wanted = f"{'.'.join(map(str, oldest))} or newer" + (
             f", before {'.'.join(map(str, next_))}" if next_ is not None else ""
         )
-        raise SparkUnavailable(f"{name} {installed} does not do, {wanted} is needed: {INSTALL}")
+        raise SparkUnavailable(f"{name} {installed} does not do, {wanted} is needed: {advice}")
 
 
 def check_java() -> None:
     """Check that there is a Java for Spark."""
     java = find_java()
     if java is None:
+        home = os.environ.get("JAVA_HOME")
+        install = (
+            f"install a Java runtime of version {OLDEST_JAVA} or newer (Debian: apt install "
+            f"openjdk-{OLDEST_JAVA}-jre-headless; macOS: brew install openjdk@{OLDEST_JAVA})"
+        )
         raise SparkUnavailable(
-            f"Java is missing: install a Java runtime of version {OLDEST_JAVA} or newer (Debian: apt install "
-            f"openjdk-{OLDEST_JAVA}-jre-headless; macOS: brew install openjdk@{OLDEST_JAVA}), or set JAVA_HOME"
+            f"JAVA_HOME is {home}, where there is no bin/java: correct it, or unset it if java is on the path, or {install}"
+            if home
+            else f"Java is missing: {install}, or set JAVA_HOME"
         )
     number = java_version(java)
     if number is not None and number < OLDEST_JAVA:
@@ -101,22 +128,28 @@ def set_interpreter() -> None:
         os.environ.setdefault(name, sys.executable)
 
 
+def context_of(session: SparkSession) -> SparkContext | None:
+    """The context of a session in this process; None with Spark Connect, where the server has it."""
+    try:
+        return session.sparkContext
+    except AttributeError:
+        return None
+
+
 def use_interpreter(session: SparkSession) -> None:
     """Do the same for a running session, if it runs on this machine: on others the interpreter may have another path."""
-    if any(os.environ.get(name) for name in INTERPRETERS):
-        return
-    try:
-        context = session.sparkContext
-    except Exception:
-        # With Spark Connect, the server chooses its own interpreters.
+    context = context_of(session)
+    if context is None or any(os.environ.get(name) for name in INTERPRETERS):
         return
     if (context.master or "").startswith("local") and context.getConf().get("spark.pyspark.python") is None:
         context.pythonExec = sys.executable
 
 
 def quieten(session: SparkSession) -> None:
-    """Make Spark log errors only."""
-    session.sparkContext.setLogLevel("ERROR")
+    """Make Spark log errors only. A Connect server decides about its own log."""
+    context = context_of(session)
+    if context is not None:
+        context.setLogLevel("ERROR")
     logging.getLogger("py4j").setLevel(logging.ERROR)
 
 
@@ -133,13 +166,14 @@ def session(
 
     Args:
         app_name: The name in Spark's pages.
-        master: Where to run; None: where the environment says, or else on all cores of this machine.
+        master: Where to run; None: where the environment says (`SPARK_REMOTE`, then `MASTER`), or else on all cores of this
+            machine.
         config: Spark's settings.
 
     Raises:
         SparkUnavailable: Java, pyspark or pyarrow is missing or too old.
     """
-    check(with_java=not os.environ.get("SPARK_REMOTE"))
+    check()
     set_interpreter()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -155,14 +189,14 @@ def session(
         yield running
         return
     builder = SparkSession.builder.appName(app_name)
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        **({} if master is None else {"spark.master": master}),
-        **(config or {}),
-    }
-    if master is None and "spark.master" not in settings and not os.environ.get("SPARK_REMOTE"):
-        settings["spark.master"] = os.environ.get("MASTER", "local[*]")
+    settings = dict(config or {})
+    if master is not None:
+        settings["spark.master"] = master
+    elif not os.environ.get(REMOTE):
+        settings.setdefault("spark.master", os.environ.get("MASTER", "local[*]"))
+    if not os.environ.get(REMOTE):
+        # A Connect server refuses these, because they are of its start.
+        settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", **settings}
     for name, value in settings.items():
         builder = builder.config(name, value)
     made = builder.getOrCreate()

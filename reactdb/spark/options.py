@@ -1,8 +1,7 @@
 """The options of a read or a write, from Spark's strings to one frozen value.
 
-Spark hands options over as strings under names of any case, and Spark ignores unknown names without a warning. So names are
-compared without their case, and an unknown name or a wrong value is refused with a list of the known ones. The spellings of Spark
-and Delta are accepted too; the table `SPELLINGS` translates them.
+Spark hands options over as strings under names of any case, and ignores unknown names without a warning. So names are compared
+without their case, and an unknown name or a wrong value is refused, with a list of the known ones.
 
 Rule of this file: it parses. Whether a position, a path or a table exists is checked where the file is opened.
 """
@@ -10,14 +9,17 @@ Rule of this file: it parses. Whether a position, a path or a table exists is ch
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from reactdb.errors import InvalidOption, format_value, format_word
+from reactdb.lake.fleet import FileOptions, plain_path
+from reactdb.store.catalogue import check_name
 from reactdb.values.scalars import EPOCH, microseconds_of
 
 READS: Final = ("documents", "changes")
@@ -25,25 +27,32 @@ SHAPES: Final = ("reactdb", "delta", "debezium")
 FORMS: Final = ("struct", "json", "variant", "binary")
 MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 OFFSETS: Final = ("earliest", "latest")
-# A value of the option `mode` for writes only.
-UPSERT: Final = "upsert"
-CONFLICTS: Final = ("variant", "string")
-
-# Other names, in lower case -> ours. `startingVersion` and `endingVersion` are no other names, because they count whole commits.
-SPELLINGS: Final = {
-    "versionasof": "asof",
-    "timestampasof": "asof",
-    "startingtimestamp": "starttimestamp",
-    "endingtimestamp": "endtimestamp",
-    "columnnameofcorruptrecord": "corruptcolumn",
-    "maxpartitionbytes": "partitionbytes",
-}
+# What a write does with a key that is taken.
+ON_CONFLICT: Final = ("error", "replace", "update")
 # Larger numbers mean the same as this number: no log, no file and no table has as many of anything.
 GREATEST: Final = 2**62
-# Removed options, in lower case -> why they were removed, and what to do instead.
-_REMOVED: Final = {
-    "pushdown": "filters are not pushed down any more, because Spark keeps the rows that are left after one filter for every "
-    "other query of the same DataFrame: leave the option out, and choose a range with startSeq, endSeq or asOf",
+# Removed options -> what to do instead.
+REMOVED: Final = {
+    "pushDown": "filters are not pushed down, because Spark keeps the rows that are left after one filter for every other query "
+    "of the same DataFrame: choose a range with startSeq, endSeq or asOf",
+    "versionAsOf": "give asOf, which takes a seq or a time",
+    "timestampAsOf": "give asOf, which takes a seq or a time",
+    "startingVersion": "give startSeq: the column commit has the seq with which each commit begins",
+    "endingVersion": "give endSeq, the seq of the last change to read",
+    "startingTimestamp": "give startTimestamp",
+    "endingTimestamp": "give endTimestamp",
+    "readChangeFeed": "give read=changes and shape=delta",
+    "samplingSize": "the schema is inferred from 1,000 documents: name the columns with .schema(...) if that does not do",
+    "conflicts": "a field with values of several types is a VARIANT: cast it, or name it as STRING in .schema(...)",
+    "columnNameOfCorruptRecord": "the column is called _corrupt: rename it with withColumnRenamed",
+    "corruptColumn": "the column is called _corrupt: rename it with withColumnRenamed",
+    "sourceColumn": "the column is called _source: rename it with withColumnRenamed",
+    "maxPartitionBytes": "give partitionBytes",
+    "minPartitions": "give a smaller partitionBytes for more partitions",
+    "inlineBytes": "all documents are staged in files: leave the option out",
+    "nulls": "a null field of a row is left out of the document: write whole documents (document=json) to keep it",
+    "uuidFields": "a UUID is kept by document=binary; as a column it is text",
+    "durability": "a write is one transaction, and is synchronised to the disk once: leave the option out",
 }
 
 
@@ -59,12 +68,12 @@ class Options:
         as_of: A seq, a time in microseconds since 1970 UTC as `Instant`, or None for now.
         ranges: Path -> (since, until) of the changes to read in each file, instead of paths, start and end; documents are read as
             of `until`. None: paths, start and end apply.
-        start, end: The first and the last change to read, as in `as_of`. `Version` counts whole commits.
-        document: One of FORMS.
-        sampling_size: How many documents of each file inference reads.
+        start, end: The first and the last change to read, as in `as_of`.
+        document: One of FORMS; None: `struct`, or `variant` if changes of several tables are read.
         is_strict: A document with a field that the given schema lacks does not fit; otherwise the field is left out.
-        mode: One of MODES; None: PERMISSIVE if there is a column for misfits, otherwise FAILFAST. UPSERT in writes.
+        mode: One of MODES; None: PERMISSIVE if there is a column for misfits, otherwise FAILFAST.
         max_changes: The largest number of changes in a batch of a stream; None: no limit.
+        ignore_corrupt_files, ignore_missing_files: See `FileOptions`.
         imports: Modules that register types of values, imported in each reading process.
         starting_offsets: The start of a stream: "earliest", or "latest" for future changes only.
     """
@@ -75,29 +84,83 @@ class Options:
     shape: str = "reactdb"
     as_of: int | Instant | None = None
     ranges: tuple[tuple[str, int, int], ...] | None = None
-    start: int | Instant | Version | None = None
-    end: int | Instant | Version | None = None
-    document: str = "struct"
-    sampling_size: int = 1_000
-    conflicts: str = "variant"
+    start: int | Instant | None = None
+    end: int | Instant | None = None
+    document: str | None = None
     is_strict: bool = False
     mode: str | None = None
-    corrupt_column: str = "_corrupt"
-    source_column: str = "_source"
     path_glob: str = "*.db"
     is_recursive: bool = False
     partition_bytes: int = 32 * 1024 * 1024
-    min_partitions: int = 1
     fail_on_data_loss: bool = True
     busy_timeout_s: float = 5.0
     allow_network: bool = False
+    ignore_corrupt_files: bool = False
+    ignore_missing_files: bool = False
     imports: tuple[str, ...] = ()
     max_changes: int | None = None
     starting_offsets: str = "earliest"
 
     @property
+    def files(self) -> FileOptions:
+        """The files to read, and how they are opened."""
+        paths = self.paths if self.ranges is None else tuple(path for path, _, _ in self.ranges)
+        return FileOptions(
+            paths,
+            path_glob=self.path_glob,
+            is_recursive=self.is_recursive,
+            busy_timeout_s=self.busy_timeout_s,
+            allow_network=self.allow_network,
+            ignore_corrupt_files=self.ignore_corrupt_files,
+            ignore_missing_files=self.ignore_missing_files,
+        )
+
+    def range_of(self, path: str) -> tuple[int, int]:
+        """The range that option `ranges` gives for a file, of which the resolved path is given: since and until."""
+        assert self.ranges is not None
+        return next((since, until) for name, since, until in self.ranges if os.path.realpath(name) == path)
+
+    @property
+    def form(self) -> str:
+        """The form of the documents, once the schema has been inferred or given."""
+        return self.document or "struct"
+
+    @property
     def is_changes(self) -> bool:
         return self.read == "changes"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """The options of a write.
+
+    Attributes:
+        path: The absolute path of the database file.
+        table: The name of the table, which is created if it is missing.
+        document: One of FORMS: "struct" if the columns are the fields, otherwise one column has whole documents.
+        primary_key: The primary key of a new table; None: the existing table's key, or "id".
+        conflict: The treatment of an existing key, as in `Table.insert`.
+        delete_field: A boolean column; a row in which it is true deletes its key. The column is not stored.
+        busy_timeout_s, origin: As in `reactdb.connect`.
+        imports: Modules that register the table's write hook, or types of values, imported in the driver and in each task.
+        staging_path: A staging folder that all machines see; None: a folder beside the database.
+        checkpoint: The path of the stream's checkpoint; empty if Spark does not give it.
+        sender, delivery: The caller's name and number for this write, so that it is not executed twice.
+    """
+
+    path: str
+    table: str
+    document: str = "struct"
+    primary_key: str | None = None
+    conflict: Literal["error", "replace", "update"] = "error"
+    delete_field: str | None = None
+    busy_timeout_s: float = 5.0
+    origin: str | None = None
+    imports: tuple[str, ...] = ()
+    staging_path: str | None = None
+    checkpoint: str = ""
+    sender: str | None = None
+    delivery: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,53 +170,31 @@ class Instant:
     microseconds: int
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A position that counts whole commits, as Delta does: the `commit` of a change."""
-
-    commit: int
-
-
 def parse(given: Mapping[str, str]) -> Options:
     """The options of `.option(...)`, `.options(...)` and `.load(path)`.
 
     Raises:
         InvalidOption: A name is unknown, a value is not allowed, or two options contradict each other.
     """
-    values: dict[str, str] = {}
-    for name, value in given.items():
-        known = SPELLINGS.get(name.lower(), name.lower())
-        if name.lower().startswith("option."):
+    attributes: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    for given_name, value in given.items():
+        name = _KNOWN.get(given_name.lower())
+        if given_name.lower().startswith("option."):
             raise InvalidOption(
                 "the options of a table of Spark's catalogue are lost when it is read: CREATE TEMPORARY VIEW ... USING reactdb "
                 "OPTIONS (...) keeps them"
             )
-        if known in _REMOVED:
-            raise InvalidOption(f"option {known} was removed: {_REMOVED[known]}")
-        if known not in _KNOWN:
-            raise InvalidOption(
-                f"unknown option {format_value(name)}; the data source knows {', '.join(NAMES)}"
-            )
-        if known in values and values[known] != value:
-            raise InvalidOption(
-                f"option {_KNOWN[known]} was given twice, as {format_value(values[known])} and {format_value(value)}"
-            )
-        values[known] = value
-    attributes = {
-        attribute: read(name, values[name.lower()])
-        for name, (attribute, read) in READERS.items()
-        if name.lower() in values
-    }
-    for names in BOUNDS:
-        both = [name for name in names if name.lower() in values]
-        if len(both) > 1:
-            raise InvalidOption(f"options {' and '.join(both)} have the same meaning: give only one")
-    if attributes.pop("is_change_feed", False):
-        if attributes.setdefault("read", "changes") != "changes":
-            raise InvalidOption("readChangeFeed reads changes, but option read is documents")
-        attributes.setdefault("shape", "delta")
+        if name is None:
+            raise InvalidOption(_refuse(given_name, NAMES, "the data source"))
+        if name in _READS:
+            attribute, read = _READS[name]
+            other = names.setdefault(attribute, name)
+            if other != name:
+                raise InvalidOption(f"options {other} and {name} have the same meaning: give only one")
+            attributes[attribute] = read(name, value)
     # Only these options show that the read is a stream, and a stream always reads changes.
-    elif "max_changes" in attributes or "starting_offsets" in attributes:
+    if "max_changes" in attributes or "starting_offsets" in attributes:
         attributes.setdefault("read", "changes")
     # Spark hands over `load(path)` as `path`, and `load([...])` as `paths`.
     path = attributes.pop("path", None)
@@ -168,11 +209,34 @@ def parse(given: Mapping[str, str]) -> Options:
         raise InvalidOption(
             "a range of changes needs option read=changes; documents are read asOf a seq or a timestamp"
         )
-    if options.ranges is not None and (options.start, options.end, options.as_of) != (None, None, None):
-        raise InvalidOption(
-            "option ranges already has the first and last change: leave the other options out"
-        )
     return options
+
+
+def parse_write(given: Mapping[str, str]) -> WriteOptions:
+    """The options of `df.write` and `df.writeStream`. Raises: InvalidOption, InvalidName."""
+    attributes = {}
+    for given_name, value in given.items():
+        name = _WRITES.get(given_name.lower())
+        if name is None:
+            raise InvalidOption(_refuse(given_name, WRITE_READERS, "a write to reactdb"))
+        attribute, read = WRITE_READERS[name]
+        attributes[attribute] = read(name, value)
+    if not attributes.get("path"):
+        raise InvalidOption('a write to reactdb needs the path of one database file: .save("arena.db")')
+    if not attributes.get("table"):
+        raise InvalidOption('a write to reactdb needs the name of a table: .option("table", "games")')
+    check_name("Table", attributes["table"])
+    if ("sender" in attributes) != ("delivery" in attributes):
+        raise InvalidOption("txnAppId and txnVersion belong together: give both, or neither")
+    return WriteOptions(**attributes)
+
+
+def _refuse(name: str, known: Iterable[str], what: str) -> str:
+    """The sentence about an option that there is not."""
+    for removed, why in REMOVED.items():
+        if removed.lower() == name.lower():
+            return f"option {removed} was removed: {why}"
+    return f"unknown option {format_word(name)}; {what} knows {', '.join(known)}"
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -183,6 +247,14 @@ Reader = Callable[[str, str], Any]
 
 def _text(name: str, given: str) -> str:
     return given
+
+
+def _text_or_none(name: str, given: str) -> str | None:
+    return given or None
+
+
+def _local_path(name: str, given: str) -> str | None:
+    return os.path.abspath(plain_path(given)) if given else None
 
 
 class _Imported(tuple[str, ...]):
@@ -311,10 +383,6 @@ def _bytes(name: str, given: str) -> int:
     return int(digits) * unit
 
 
-def _version(name: str, given: str) -> Version:
-    return Version(_number_from(0)(name, given))
-
-
 def _position(name: str, given: str) -> int | Instant | None:
     if given.strip().lower() == "now":
         return None
@@ -352,51 +420,43 @@ READERS: Final[dict[str, tuple[str, Reader]]] = {
     "read": ("read", _choice_of(*READS)),
     "shape": ("shape", _choice_of(*SHAPES)),
     "asOf": ("as_of", _position),
-    "ranges": ("ranges", _ranges),
     "startSeq": ("start", _number_from(0)),
     "endSeq": ("end", _number_from(0)),
     "startTimestamp": ("start", instant_of),
     "endTimestamp": ("end", instant_of),
-    "startingVersion": ("start", _version),
-    "endingVersion": ("end", _version),
-    "readChangeFeed": ("is_change_feed", _flag),
     "document": ("document", _choice_of(*FORMS)),
-    "samplingSize": ("sampling_size", _number_from(1)),
-    "conflicts": ("conflicts", _choice_of(*CONFLICTS)),
-    "strictFields": ("is_strict", _flag),
-    "mode": ("mode", _choice_of(*MODES, UPSERT)),
-    "corruptColumn": ("corrupt_column", _text),
-    "sourceColumn": ("source_column", _text),
+    "mode": ("mode", _choice_of(*MODES)),
     "pathGlobFilter": ("path_glob", _text),
     "recursiveFileLookup": ("is_recursive", _flag),
     "partitionBytes": ("partition_bytes", _bytes),
-    "minPartitions": ("min_partitions", _number_from(1)),
     "failOnDataLoss": ("fail_on_data_loss", _flag),
     "busyTimeout": ("busy_timeout_s", _seconds),
     "allowNetwork": ("allow_network", _flag),
+    "ignoreCorruptFiles": ("ignore_corrupt_files", _flag),
+    "ignoreMissingFiles": ("ignore_missing_files", _flag),
     "imports": ("imports", import_modules),
     "maxChangesPerTrigger": ("max_changes", _number_from(1)),
     "startingOffsets": ("starting_offsets", _choice_of(*OFFSETS)),
 }
-# Three ways to say where a range begins, and where it ends.
-BOUNDS: Final = (
-    ("startSeq", "startingVersion", "startTimestamp"),
-    ("endSeq", "endingVersion", "endTimestamp"),
-)
-# Options of writes, which `write_options` reads.
-OF_WRITES: Final = (
-    "checkpointLocation",
-    "primaryKey",
-    "conflict",
-    "nulls",
-    "uuidFields",
-    "deleteField",
-    "durability",
-    "origin",
-    "stagingPath",
-    "inlineBytes",
-    "txnAppId",
-    "txnVersion",
-)
-NAMES: Final = (*READERS, *OF_WRITES)
-_KNOWN: Final = {name.lower(): name for name in NAMES}
+WRITE_READERS: Final[dict[str, tuple[str, Reader]]] = {
+    "path": ("path", _local_path),
+    "table": ("table", _text),
+    "document": ("document", _choice_of(*FORMS)),
+    "primaryKey": ("primary_key", _text_or_none),
+    "conflict": ("conflict", _choice_of(*ON_CONFLICT)),
+    "deleteField": ("delete_field", _text_or_none),
+    "busyTimeout": ("busy_timeout_s", _seconds),
+    "origin": ("origin", _text_or_none),
+    "imports": ("imports", import_modules),
+    "stagingPath": ("staging_path", _local_path),
+    "txnAppId": ("sender", _text),
+    "txnVersion": ("delivery", _number_from(0)),
+    # Spark's own option of a stream.
+    "checkpointLocation": ("checkpoint", _text),
+}
+_WRITES: Final = {name.lower(): name for name in WRITE_READERS}
+NAMES: Final = tuple(dict.fromkeys((*READERS, *WRITE_READERS)))
+# The pipelines read a range of each file, and refuse what a type that they have inferred lacks.
+_READS: Final = READERS | {"ranges": ("ranges", _ranges), "strictFields": ("is_strict", _flag)}
+# A read accepts the options of a write, so that both can be given the same ones.
+_KNOWN: Final = {name.lower(): name for name in (*NAMES, *_READS)}

@@ -1,23 +1,25 @@
-"""From rows to documents: the columns of an Arrow batch as dicts to store.
+"""From rows to documents: the columns of an Arrow batch, or its column of whole documents, as dicts to store.
 
-Spark does not distinguish a missing field from null. A document does, so one of the two is chosen: by default a null field of a
-row or of a struct is left out. In an array a null keeps its place, in a map it keeps its key.
+Spark does not distinguish a missing field from null. A document does, so one of the two is chosen: a null field of a row or of a
+struct is left out. In an array a null keeps its place, in a map it keeps its key, and in a whole document all nulls stay.
 
-Rule of this file: no value changes on the way. A type that documents lack is refused when the plan is made; the few misfit values
-of other types (a year past 9999) are refused in their row.
+A whole document is JSON text, a VARIANT or the bytes of a stored document. Bytes are decoded and encoded again, so that
+everything is checked before it is stored; the bytes of reactdb's own documents do not change.
+
+Rule of this file: no value changes on the way. A type that documents lack is refused when the plan is made; a value that is no
+document, or does not fit into one (a year past 9999), is refused in its row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
+from json import JSONDecoder
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from pyspark.sql import types as spark_types
 
 from reactdb.arrow.rows import (
-    ROWS_AT_ONCE,
     Values,
     check_names,
     dicts,
@@ -29,6 +31,8 @@ from reactdb.arrow.rows import (
     timestamps_of,
 )
 from reactdb.errors import InvalidDocument, InvalidOption, format_value
+from reactdb.json import finite_float, refuse_constant
+from reactdb.values import codec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,16 +41,8 @@ if TYPE_CHECKING:
 PLAIN_TYPES = (
     spark_types.NullType,
     spark_types.BooleanType,
-    spark_types.ByteType,
-    spark_types.ShortType,
-    spark_types.IntegerType,
-    spark_types.LongType,
-    spark_types.FloatType,
-    spark_types.DoubleType,
-    spark_types.DecimalType,
+    spark_types.NumericType,
     spark_types.StringType,
-    spark_types.CharType,
-    spark_types.VarcharType,
     spark_types.BinaryType,
     spark_types.DateType,
     spark_types.DayTimeIntervalType,
@@ -58,39 +54,34 @@ ADVICE = {
     spark_types.CalendarIntervalType: "it has no fixed length: cast it to STRING",
 }
 
+WHOLE_TYPES: dict[str, spark_types.DataType] = {
+    "json": spark_types.StringType(),
+    "variant": spark_types.VariantType(),
+    "binary": spark_types.BinaryType(),
+}
+# The usual name of the column of whole documents, and the columns beside it that a write does not need.
+USUAL = "document"
+BESIDE = frozenset({USUAL, "key", "key_bytes", "_source"})
 
-class DocumentMaker:
-    """Makes documents of the batches of one schema. Each task creates one.
 
-    Args:
-        schema: The schema of the rows.
-        keeps_nulls: A null field stays in the document as None; otherwise it is left out.
-        uuid_fields: Columns of text to store as UUIDs.
+class RowDocuments:
+    """Makes documents of rows, with their columns as fields. Each task creates one.
 
     Raises:
         InvalidOption: A column has a type that documents lack, or two have the same name.
     """
 
-    def __init__(
-        self, schema: spark_types.StructType, *, keeps_nulls: bool = False, uuid_fields: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, schema: spark_types.StructType) -> None:
         self._names = check_names(list(schema.names), "the rows")
-        self._keeps_nulls = keeps_nulls
-        self._values = [maker_of(field.dataType, field.name, keeps_nulls) for field in schema.fields]
-        for name in uuid_fields:
-            if name not in self._names or not isinstance(schema[name].dataType, spark_types.StringType):
-                raise InvalidOption(f"uuidFields names {name!r}, which is not a text column")
-            self._values[self._names.index(name)] = uuids_of(name)
+        self._values = [values_of(field.dataType, field.name) for field in schema.fields]
 
-    def documents(self, batch: pa.RecordBatch) -> Iterator[list[dict[str, Any]]]:
-        """The rows of a batch as documents, in lists of at most `ROWS_AT_ONCE`."""
-        for start in range(0, batch.num_rows, ROWS_AT_ONCE):
-            part = batch.slice(start, ROWS_AT_ONCE)
-            columns = [values(column) for values, column in zip(self._values, part.columns, strict=True)]
-            yield dicts(self._names, columns, part.num_rows, self._keeps_nulls)
+    def documents(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
+        """The rows of a batch of at most `ROWS_AT_ONCE`."""
+        columns = [values(column) for values, column in zip(self._values, batch.columns, strict=True)]
+        return dicts(self._names, columns, batch.num_rows, False)
 
 
-def maker_of(data_type: spark_types.DataType, place: str, keeps_nulls: bool) -> Values:
+def values_of(data_type: spark_types.DataType, place: str) -> Values:
     """The function that turns an Arrow column of this type into a list of Python values. `place` is for the error.
 
     Raises:
@@ -98,21 +89,17 @@ def maker_of(data_type: spark_types.DataType, place: str, keeps_nulls: bool) -> 
     """
     if isinstance(data_type, spark_types.StructType):
         names = check_names(list(data_type.names), f"the structs of column {place}")
-        fields = data_type.fields
-        return structs_of(
-            names,
-            [maker_of(field.dataType, f"{place}.{field.name}", keeps_nulls) for field in fields],
-            keeps_nulls,
-        )
+        makers = [values_of(field.dataType, f"{place}.{field.name}") for field in data_type.fields]
+        return structs_of(names, makers, False)
     if isinstance(data_type, spark_types.ArrayType):
-        return lists_of(maker_of(data_type.elementType, f"{place}[]", keeps_nulls))
+        return lists_of(values_of(data_type.elementType, f"{place}[]"))
     if isinstance(data_type, spark_types.MapType):
         if not isinstance(data_type.keyType, spark_types.StringType):
             raise InvalidOption(
                 f"column {place} is a map with keys of type {data_type.keyType.simpleString()}; a document has keys of text: "
                 "cast them to STRING, or make it an array of structs"
             )
-        return maps_of(maker_of(data_type.valueType, f"{place}{{}}", keeps_nulls))
+        return maps_of(values_of(data_type.valueType, f"{place}{{}}"))
     if isinstance(data_type, spark_types.TimestampType):
         return timestamps_of(place)
     if isinstance(data_type, spark_types.TimeType):
@@ -125,19 +112,13 @@ def maker_of(data_type: spark_types.DataType, place: str, keeps_nulls: bool) -> 
     raise InvalidOption(f"column {place} is of type {data_type.simpleString()}: {advice}")
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# Columns by type
-
-
 def variants(column: pa.Array) -> list[Any]:
-    """The values of VARIANTs. Each arrives as its two parts."""
-    values = [
-        None
-        if one is None
-        else spark_types.VariantVal(bytes(one["value"]), bytes(one["metadata"])).toPython()
-        for one in column.to_pylist()
-    ]
-    return [aware(value) for value in values]
+    return [None if parts is None else variant_value(parts) for parts in column.to_pylist()]
+
+
+def variant_value(parts: Any) -> Any:
+    """The value of a VARIANT, which arrives as its two parts."""
+    return aware(spark_types.VariantVal(parts["value"], parts["metadata"]).toPython())
 
 
 def aware(value: Any) -> Any:
@@ -151,15 +132,100 @@ def aware(value: Any) -> Any:
     return value
 
 
-def uuids_of(name: str) -> Values:
-    def uuids(column: pa.Array) -> list[Any]:
-        values: list[Any] = column.to_pylist()
-        for place, text in enumerate(values):
-            if text is not None:
-                try:
-                    values[place] = UUID(text)
-                except ValueError:
-                    raise InvalidDocument(f"column {name}: {format_value(text)} is not a UUID") from None
-        return values
+# ---------------------------------------------------------------------------------------------------------------
+# Whole documents
 
-    return uuids
+
+class WholeDocuments:
+    """Makes documents of a column of whole documents. Each task creates one.
+
+    Args:
+        form: One of `WHOLE_TYPES`.
+        delete_field: A further boolean column. It becomes a field of each document, which the caller removes again.
+
+    Raises:
+        InvalidOption: There is no column of documents, there are several, or it has another type.
+    """
+
+    def __init__(self, schema: spark_types.StructType, form: str, delete_field: str | None = None) -> None:
+        self.column = find_column(schema, form, delete_field)
+        self._form = form
+        self._delete_field = delete_field
+
+    def documents(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
+        """The rows of a batch of at most `ROWS_AT_ONCE`. Raises: InvalidDocument: One of them is not a document."""
+        documents = [self._read(given) for given in batch.column(self.column).to_pylist()]
+        if self._delete_field is not None:
+            for document, is_deleted in zip(
+                documents, batch.column(self._delete_field).to_pylist(), strict=True
+            ):
+                if self._delete_field in document:
+                    raise InvalidDocument(
+                        f"column {self.column}: a document has a field {self._delete_field!r} of its own, which is also the "
+                        "name of the column that deletes: give that another one"
+                    )
+                document[self._delete_field] = is_deleted
+        return documents
+
+    def _read(self, given: Any) -> dict[str, Any]:
+        if given is None:
+            raise InvalidDocument(f"column {self.column}: a row has null where a document should be")
+        read, what = READERS[self._form]
+        try:
+            value = read(given)
+        except Exception as error:
+            # PySpark's reader of VARIANT raises errors of many kinds.
+            why = "nested too deep" if isinstance(error, RecursionError) else str(error)
+            raise InvalidDocument(
+                f"column {self.column}: {format_value(given, 80)} is not {what}: {why:.200}"
+            ) from None
+        if type(value) is not dict:
+            shown = value if self._form == "variant" else given
+            raise InvalidDocument(
+                f"column {self.column}: a document is an object, not {format_value(shown, 80)}"
+            )
+        return value
+
+
+def find_column(schema: spark_types.StructType, form: str, delete_field: str | None) -> str:
+    """The name of the column of documents: `document`, or else the only column.
+
+    Raises:
+        InvalidOption: There is no such column, there are others, or it is of another type.
+    """
+    names = [name for name in schema.names if name != delete_field]
+    if names.count(USUAL) == 1 and BESIDE.issuperset(names):
+        column = USUAL
+    elif len(names) == 1:
+        (column,) = names
+    else:
+        raise InvalidOption(
+            f"with option document={form} the rows have one column of whole documents, called {USUAL!r} where others that "
+            f"reading gives are beside it; these have {', '.join(schema.names)}"
+        )
+    wanted, found = WHOLE_TYPES[form], schema[column].dataType
+    if not isinstance(found, type(wanted)):
+        raise InvalidOption(
+            f"with option document={form} column {column} is {wanted.simpleString()}, not {found.simpleString()}"
+        )
+    return column
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the name {max(names, key=names.count)!r} occurs twice")
+    return members
+
+
+# JSON by RFC 8259, strictly.
+json_value = JSONDecoder(
+    object_pairs_hook=_object, parse_float=finite_float, parse_constant=refuse_constant
+).decode
+# The form -> its reader, and its name in errors.
+READERS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "json": (json_value, "JSON"),
+    "variant": (variant_value, "a VARIANT that can be read"),
+    "binary": (codec.decode, "the bytes of a document"),
+}

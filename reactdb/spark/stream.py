@@ -28,16 +28,15 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from reactdb.errors import CannotOpen, HistoryLost, InvalidOption
-from reactdb.spark import fleet
-from reactdb.spark.change_plan import since_of, slice_of, splits_of
-from reactdb.spark.changes import ChangeRows
-from reactdb.spark.fleet import open_file
+from reactdb.lake.fleet import Fleet, open_file, refuse_copies
+from reactdb.spark.batches import BatchMaker
 from reactdb.spark.options import Options
-from reactdb.spark.partitions import ChangeSlice, Split
+from reactdb.spark.plan import FileSlice, Split, since_of, slice_of, split_ranges
 from reactdb.spark.positions import Position, check, from_offset, is_behind, shares, to_offset
 from reactdb.store import exports
 from reactdb.store.engine import Engine
 from reactdb.store.exports import Pin
+from reactdb.store.file.identity import read_identity
 from reactdb.store.snapshot import Snapshot
 
 
@@ -63,9 +62,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.starting_offsets == "latest" and options.start is not None:
             raise InvalidOption("options startingOffsets and startSeq have the same meaning: give only one")
         self.options = options
-        self._rows = partial(ChangeRows, schema, options, is_inferred=is_inferred)
+        self._rows = partial(BatchMaker, schema, options, is_inferred=is_inferred)
         self._target: dict[str, int] | None = None
         self._newest: dict[str, Any] | None = None
+        # The files that were passed over last, and are in the log.
+        self._ignored: set[str] = set()
         # A wrong schema raises now, and not later on an executor.
         self._rows()
 
@@ -75,34 +76,48 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         """Where a query without a checkpoint begins in each existing file: before its first change, after its newest, or
         where the options say."""
-        positions: dict[str, Position] = {}
-        for path in fleet.files_of(self.options):
-            with self._snapshot(path) as (engine, snapshot):
-                pin = exports.pin_snapshot(engine, snapshot)
-                seq = (
-                    pin.seq
-                    if self.options.starting_offsets == "latest"
-                    else since_of(self.options, pin, snapshot)
-                )
-                if seq > pin.seq:
-                    raise InvalidOption(
-                        f"the stream is to begin after seq {seq} of {path}, whose newest change has seq {pin.seq}"
-                    )
-                positions[path] = Position(
-                    pin.database_id, engine.epochs.at(snapshot.connection, seq), seq, seq
-                )
+        fleet = Fleet(self.options.files)
+        positions = {path: found for path in fleet.paths() if (found := fleet.look(path, self._begin))}
+        refuse_copies((position.database_id, path) for path, position in positions.items())
+        self._log_ignored(fleet)
         return to_offset(positions)
 
+    def _begin(self, path: str) -> Position:
+        """Where a query without a checkpoint begins in a file."""
+        with self._snapshot(path) as (engine, snapshot):
+            pin = exports.pin_snapshot(engine, snapshot)
+            seq = (
+                pin.seq
+                if self.options.starting_offsets == "latest"
+                else since_of(self.options, pin, snapshot)
+            )
+            if seq > pin.seq:
+                raise InvalidOption(
+                    f"the stream is to begin after seq {seq} of {path}, whose newest change has seq {pin.seq}"
+                )
+            return Position(pin.database_id, engine.epochs.at(snapshot.connection, seq), seq, seq)
+
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next batch goes; `start` itself if there is nothing new.
+        """How far the next batch goes; `start` itself if there is nothing new. A file that is passed over keeps its position, and
+        is looked at again the next time.
 
         Raises:
+            UsageError: A new file is a copy of another.
             HistoryDiverged, HistoryLost, CannotOpen: A file does not continue the stream's earlier history.
         """
         positions = from_offset(start)
+        fleet = Fleet(self.options.files)
+        look_at_file = partial(self._look_at_file, positions=positions)
         looks = {
-            path: look for path in self._paths(positions) if (look := self._look_at_file(path, positions))
+            path: look for path in self._paths(fleet, positions) if (look := fleet.look(path, look_at_file))
         }
+        refuse_copies(
+            [
+                *((position.database_id, path) for path, position in positions.items()),
+                *((look.pin.database_id, path) for path, look in looks.items()),
+            ]
+        )
+        self._log_ignored(fleet)
         self._newest = to_offset({path: look.to_end() for path, look in looks.items()})
         targets = {path: look.pin.seq for path, look in looks.items()}
         if self._target is not None:
@@ -114,15 +129,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ends[path] = self._end(looks[path], count, available[path])
         return to_offset(ends) if is_behind(positions, ends) else start
 
-    def _paths(self, positions: Mapping[str, Position]) -> list[str]:
+    def _paths(self, fleet: Fleet, positions: Mapping[str, Position]) -> list[str]:
         """The present files, and the files that the stream has read before."""
         try:
-            files = fleet.files_of(self.options)
+            files = fleet.paths()
         except CannotOpen:
             if not positions:
                 raise
             files = []
-        return sorted({*files, *positions})
+        # A file that was read by the name of a link keeps that name.
+        known: dict[object, str] = {read_identity(path) or path: path for path in positions}
+        return sorted({*(known.get(read_identity(path) or path, path) for path in files), *positions})
+
+    def _log_ignored(self, fleet: Fleet) -> None:
+        """Log the files that are passed over, unless they were passed over at the trigger before, too."""
+        if not self._ignored >= fleet.ignored.keys():
+            fleet.log_ignored()
+        self._ignored = set(fleet.ignored)
 
     def _look_at_file(self, path: str, positions: Mapping[str, Position]) -> Look | None:
         """A file as it is now; None if it is gone and data may be lost."""
@@ -167,11 +190,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note how far each file goes now, because the query reads no further."""
-        targets = {}
-        for path in self._paths({}):
-            with self._snapshot(path) as (engine, snapshot):
-                targets[path] = exports.pin_snapshot(engine, snapshot).seq
-        self._target = targets
+        fleet = Fleet(self.options.files)
+        found = {path: fleet.look(path, self._find_newest) for path in self._paths(fleet, {})}
+        self._target = {path: seq for path, seq in found.items() if seq is not None}
+
+    def _find_newest(self, path: str) -> int:
+        with self._snapshot(path) as (engine, snapshot):
+            return exports.pin_snapshot(engine, snapshot).seq
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return (
@@ -202,7 +227,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             part = slice_of(pin, since, position.seq)
             if part is not None:
                 slices.append(part)
-        return splits_of(self.options, slices)
+        return split_ranges(self.options, slices)
 
     def _check(self, engine: Engine, snapshot: Snapshot, position: Position, seq: int) -> int:
         return check(engine, snapshot, position, seq, fail_on_data_loss=self.options.fail_on_data_loss)
@@ -210,7 +235,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @contextmanager
     def _snapshot(self, path: str) -> Iterator[tuple[Engine, Snapshot]]:
         # The file is opened again each time, so that its replacement is noticed and nothing stays open while a query idles.
-        with open_file(path, self.options) as engine, engine.snapshot() as snapshot:
+        with open_file(path, self.options.files) as engine, engine.snapshot() as snapshot:
             yield engine, snapshot
 
     # -----------------------------------------------------------------------------------------------------------
@@ -221,10 +246,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Split)
         rows = self._rows()
         for part in partition.slices:
-            assert isinstance(part, ChangeSlice)
+            assert isinstance(part, FileSlice)
             yield from self._slice(rows, part)
 
-    def _slice(self, rows: ChangeRows, part: ChangeSlice) -> Iterator[Any]:
+    def _slice(self, rows: BatchMaker, part: FileSlice) -> Iterator[Any]:
         while part.since < part.until:
             try:
                 yield from rows.batches([part])

@@ -11,27 +11,22 @@ Rule of this file: tasks never open the database, and abort never undoes a commi
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 import reactdb
+from reactdb.arrow.rows import ROWS_AT_ONCE
 from reactdb.change import DELETE, REPLACE
-from reactdb.database import Database
 from reactdb.documents.write import Prepared, Write, insert, prepare
 from reactdb.errors import CannotOpen, DuplicateKey, InvalidKey, InvalidOption, UsageError
 from reactdb.session import session_of
 from reactdb.spark import staging
-from reactdb.spark.handles import open_lingering
-from reactdb.spark.row_documents import DocumentMaker
+from reactdb.spark.options import WriteOptions, parse_write
+from reactdb.spark.row_documents import RowDocuments, WholeDocuments
 from reactdb.spark.staging import Page, Part, PartWriter
-from reactdb.spark.whole_documents import WholeDocumentMaker
-from reactdb.spark.write_options import WriteOptions
 from reactdb.store.engine import EMPTY
 from reactdb.store.file import files
 from reactdb.store.positions import give_receipt, read_last_receipt
@@ -40,12 +35,6 @@ from reactdb.values import codec
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# Rows that an overwrite deletes at a time.
-ROWS_AT_ONCE = 1_000
-
-# ---------------------------------------------------------------------------------------------------------------
-# Methods for Spark
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -63,7 +52,7 @@ class BatchWriter(DataSourceArrowWriter):
     is_stream = False
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        self.options = WriteOptions.of(options)
+        self.options = parse_write(options)
         self.schema = schema
         self.overwrite = overwrite
         if self.is_stream and self.options.sender is not None:
@@ -87,41 +76,28 @@ class BatchWriter(DataSourceArrowWriter):
                 "deleteField goes with conflict=replace or conflict=update: the others delete nothing"
             )
         self._maker()
-        above = staging.staging_folder(self.options.path, self.options.staging_path)
-        # A stream has one batch at a time, so the folder belongs to the query, and an abort finds it even if no task
-        # has reported.
-        self.job_folder = above / (
-            staging.folder_name(self.options.checkpoint)
-            if self.is_stream and self.options.checkpoint
-            else secrets.token_hex(8)
-        )
-        self.folder = self.job_folder / secrets.token_hex(4)
-        staging.make(self.folder)
+        # A stream has one batch at a time, so the folder belongs to the query, and an abort finds it even if no task has
+        # reported.
+        job = self.options.checkpoint if self.is_stream else ""
+        self.folder = staging.make_folder(self.options.path, self.options.staging_path, job)
 
-    def _maker(self) -> DocumentMaker | WholeDocumentMaker:
-        options = self.options
-        if options.document != "struct":
-            return WholeDocumentMaker(
-                self.schema,
-                options.document,
-                delete_field=options.delete_field,
-                uuid_fields=options.uuid_fields,
-            )
-        keeps_nulls = options.nulls == "keep"
-        return DocumentMaker(self.schema, keeps_nulls=keeps_nulls, uuid_fields=options.uuid_fields)
+    def _maker(self) -> RowDocuments | WholeDocuments:
+        form = self.options.document
+        if form == "struct":
+            return RowDocuments(self.schema)
+        return WholeDocuments(self.schema, form, self.options.delete_field)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage the documents of a task's rows. Runs in the task."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        name = "part" if context is None else f"part-{context.partitionId():05d}-{context.taskAttemptId()}"
         query = None if context is None else context.getLocalProperty("sql.streaming.queryId")
         maker = self._maker()
-        with PartWriter(self.folder, name, inline_bytes=self.options.inline_bytes) as part:
+        with PartWriter(self.folder) as part:
             for batch in iterator:
-                for documents in maker.documents(batch):
-                    part.add(*self._encode(documents))
+                for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+                    part.add(*self._encode(maker.documents(batch.slice(start, ROWS_AT_ONCE))))
             return part.part(query or "")
 
     def _encode(self, documents: list[dict[str, Any]]) -> tuple[list[bytes], list[bytes]]:
@@ -144,7 +120,12 @@ class BatchWriter(DataSourceArrowWriter):
         return prepared.keys, bodies
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:
-        """Store all staged documents in one transaction. Runs on the driver."""
+        """Store all staged documents in one transaction. Runs on the driver.
+
+        Raises:
+            DatabaseBusy, DuplicateKey and the other errors of `Table.insert`: Nothing was written.
+            OutcomeUnknown: The commit may have succeeded; it is safe to send a delivery again.
+        """
         parts = [message for message in messages if isinstance(message, Part)]
         if len(parts) != len(messages):
             raise UsageError("a task of the write has not reported its staged documents; nothing was written")
@@ -158,16 +139,43 @@ class BatchWriter(DataSourceArrowWriter):
                     "nothing was written: use foreachBatch, with txnAppId and txnVersion"
                 )
             delivery = batchId
-        write_parts(
-            self.options,
-            self.primary_key,
-            self.overwrite,
-            parts,
-            sender,
-            delivery,
-            stays_open=self.is_stream,
-        )
+        # Each commit opens the file anew, which costs 8 ms and an epoch of 54 bytes; compaction removes it with its changes.
+        with reactdb.connect(
+            self.options.path, busy_timeout=self.options.busy_timeout_s, origin=self.options.origin
+        ) as db:
+            session_of(db).transact(
+                lambda transaction: self._store(transaction, parts, sender, delivery),
+                operation="write from Spark",
+            )
         self._clean(parts)
+
+    def _store(
+        self, transaction: WriteTransaction, parts: Sequence[Part], sender: str | None, delivery: int
+    ) -> None:
+        """Write all parts in their order, unless the sender's delivery has a receipt in the file."""
+        options = self.options
+        if sender is not None:
+            # The receipt is for this table, because one application may write several tables in one delivery.
+            sender = f"{sender} {options.table}"
+            last = read_last_receipt(transaction.connection, sender)
+            if last is not None and delivery <= last:
+                return
+            give_receipt(transaction, sender, delivery)
+        table = transaction.catalogue.live.get(options.table)
+        if table is None:
+            table = transaction.create_table(options.table, self.primary_key)
+        elif table.primary_key != self.primary_key:
+            raise UsageError(
+                f"table {options.table!r} was made again with the primary key {table.primary_key!r} while the rows were on "
+                "their way; nothing was written"
+            )
+        write = Write.begun(transaction, table)
+        pages = (page for part in parts for page in staging.pages(part))
+        if self.overwrite:
+            overwrite_table(write, pages, options.conflict)
+        else:
+            for page in pages:
+                insert_page(write, page, options)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:
         """Remove the staged files. Runs on the driver. Committed documents stay: the commit may have succeeded although
@@ -176,8 +184,8 @@ class BatchWriter(DataSourceArrowWriter):
 
     def _clean(self, parts: Iterable[Part]) -> None:
         # If Spark does not name the query, the job's folder here differs from the tasks' folder.
-        for folder in {self.job_folder, *(Path(part.folder).parent for part in parts)}:
-            staging.remove(folder)
+        for folder in {self.folder, *(part.folder for part in parts)}:
+            staging.remove_folder(folder)
 
 
 class StreamWriter(BatchWriter, DataSourceStreamArrowWriter):
@@ -219,81 +227,7 @@ def key_field(options: WriteOptions) -> str:
 # The commit
 
 
-def write_parts(
-    options: WriteOptions,
-    primary_key: str,
-    overwrite: bool,
-    parts: Sequence[Part],
-    sender: str | None = None,
-    delivery: int = 0,
-    *,
-    stays_open: bool = False,
-) -> dict[str, int] | None:
-    """Write all parts, in their order, in one transaction.
-
-    Args:
-        sender: The name of the sender, if there is one; a delivery is skipped if it is not newer than its receipt in the file.
-        stays_open: Leave the database open, because the next commit comes soon.
-
-    Returns:
-        ReQL's counters; None if the delivery was stored before.
-
-    Raises:
-        DatabaseBusy, DuplicateKey and the other errors of `Table.insert`: Nothing was written.
-        OutcomeUnknown: The commit may have succeeded; it is safe to send the delivery again.
-    """
-    opened: Callable[..., AbstractContextManager[Database]] = (
-        open_lingering if stays_open else reactdb.connect
-    )
-    with opened(
-        options.path,
-        durability=options.durability,
-        busy_timeout=options.busy_timeout_s,
-        origin=options.origin,
-    ) as db:
-        return session_of(db).transact(
-            lambda transaction: _carry_out(
-                transaction, options, primary_key, overwrite, parts, sender, delivery
-            ),
-            operation="write from Spark",
-        )
-
-
-def _carry_out(
-    transaction: WriteTransaction,
-    options: WriteOptions,
-    primary_key: str,
-    overwrite: bool,
-    parts: Sequence[Part],
-    sender: str | None,
-    delivery: int,
-) -> dict[str, int] | None:
-    if sender is not None:
-        # The receipt is for this table, because one application may write several tables in one delivery.
-        sender = f"{sender} {options.table}"
-        last = read_last_receipt(transaction.connection, sender)
-        if last is not None and delivery <= last:
-            return None
-        give_receipt(transaction, sender, delivery)
-    table = transaction.catalogue.live.get(options.table)
-    if table is None:
-        table = transaction.create_table(options.table, primary_key)
-    elif table.primary_key != primary_key:
-        raise UsageError(
-            f"table {options.table!r} was made again with the primary key {table.primary_key!r} while the rows were on "
-            "their way; nothing was written"
-        )
-    write = Write.begun(transaction, table)
-    pages = (page for part in parts for page in staging.pages(part))
-    if overwrite:
-        _overwrite(write, pages, options.conflict)
-    else:
-        for page in pages:
-            _insert(write, page, options)
-    return write.counts
-
-
-def _insert(write: Write, page: Page, options: WriteOptions) -> None:
+def insert_page(write: Write, page: Page, options: WriteOptions) -> None:
     if options.conflict != "replace" and options.delete_field is None:
         insert(write, Prepared(write.table.primary_key, *page), options.conflict)
         return
@@ -304,7 +238,7 @@ def _insert(write: Write, page: Page, options: WriteOptions) -> None:
             insert(write, Prepared(write.table.primary_key, [key], [body]), options.conflict)
 
 
-def _overwrite(write: Write, pages: Iterable[Page], conflict: str) -> None:
+def overwrite_table(write: Write, pages: Iterable[Page], conflict: str) -> None:
     """Replace everything in the table. Unchanged documents are not logged, so feeds see only the difference."""
     kept: set[bytes] = set()
     for keys, bodies in pages:

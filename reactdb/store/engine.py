@@ -102,8 +102,10 @@ class Engine:
         allow_network: bool = False,
         clock: Clock = SYSTEM,
         fill: Callable[[Connection], None] | None = None,
+        cache_kib: int = sqlite.CACHE_KIB,
     ) -> None:
-        """`fill`: writes the content of a new database in memory; None: it is empty."""
+        """`fill`: writes the content of a new database in memory; None: it is empty. `cache_kib`: the most memory for pages of
+        the first connection, and of a reader without others beside it."""
         self.path = path
         self.clock = clock
         self._allow_network = allow_network
@@ -112,6 +114,7 @@ class Engine:
         self.is_memory = path == ":memory:"
         self.is_immutable = False
         self._fill = fill
+        self._cache_kib = cache_kib
         self._memory_name = f"reactdb-{id(self):x}-{next(_numbers):x}"
         self.write_queue = WriteQueue()
         self.readers = Readers()
@@ -148,8 +151,8 @@ class Engine:
             is_looked_at = is_wal or self.is_immutable
             version = schema.identify(connection, self.path) if is_looked_at else look(connection, self.path)
             if self.read_only and version == 0:
-                raise CannotOpen(self.path, EMPTY)
-            sqlite.configure(connection, reader=self.read_only, cache_kib=sqlite.CACHE_KIB)
+                raise CannotOpen(self.path, EMPTY, is_unfinished=True)
+            sqlite.configure(connection, reader=self.read_only, cache_kib=self._cache_kib)
             shown = schema.FORMAT_VERSION
             if self.read_only:
                 shown = schema.show_as_today(connection)
@@ -179,7 +182,7 @@ class Engine:
                 if probe is not None and self.guard is not None and self.guard.identity == probe.identity:
                     # This connection has already done a reader's first reads, a fifth of the cost of opening a file
                     # and a first get.
-                    sqlite.configure(probe.connection, reader=True, cache_kib=sqlite.CACHE_KIB)
+                    sqlite.configure(probe.connection, reader=True, cache_kib=self._cache_kib)
                     self.readers.lend(Reader(probe.connection, self.catalogue))
                     probe = None
         except sqlite.READ_ERRORS as error:
@@ -614,7 +617,7 @@ class Engine:
             # The reader that was returned last is lent next: a single thread always gets the first reader, whose
             # cache holds more pages. (This reader is counted already.)
             sqlite.configure(
-                connection, reader=True, cache_kib=0 if len(self.readers) > 1 else sqlite.CACHE_KIB
+                connection, reader=True, cache_kib=0 if len(self.readers) > 1 else self._cache_kib
             )
             shown = schema.FORMAT_VERSION
             if self.read_only:

@@ -24,7 +24,7 @@ from reactdb.store.catalogue import TableInfo
 from reactdb.store.checksums import are_steps_whole
 from reactdb.store.damage import missing_entry_error
 from reactdb.store.engine import Engine
-from reactdb.store.file.sqlite import ADVICE, file_bytes
+from reactdb.store.file.sqlite import ADVICE, READER_CACHE_KIB, file_bytes
 from reactdb.store.log import Entries, fetch, read, read_low_water
 from reactdb.store.retention import find_newest_older_than
 from reactdb.store.schema import BLOCK_BITS
@@ -32,7 +32,7 @@ from reactdb.store.snapshot import Snapshot, read_head_seq
 
 # Rows of a page: half of them cost 5% more each, twice as many 3% less, and hold the memory of two.
 PAGE_ROWS = 2_000
-# A page ends early with the row that brings it to this number of bytes of documents.
+# A page of changes ends before the row with which its documents would have more bytes, a page of documents after that row.
 PAGE_BYTES = 8 * 1024 * 1024
 
 LAST_COMMIT = "SELECT seq FROM log WHERE seq > ? AND seq <= ? AND step = 0 ORDER BY seq DESC LIMIT 1"
@@ -99,7 +99,8 @@ class Pin:
 @contextmanager
 def open_to_read(path: str, *, busy_timeout_s: float = 5.0, allow_network: bool = False) -> Iterator[Engine]:
     """Open a file to read only. Other handles may have it open to write."""
-    engine = registry.open_engine(path, True, busy_timeout_s, allow_network)
+    # A reader of everything comes back to few pages, so a large cache would only take memory.
+    engine = registry.open_engine(path, True, busy_timeout_s, allow_network, cache_kib=READER_CACHE_KIB)
     try:
         yield engine
     finally:
@@ -187,6 +188,7 @@ def changes(
     until: int,
     *,
     table_ids: Sequence[int] | None = None,
+    with_new: bool = True,
     with_old: bool,
     limit: int = PAGE_ROWS,
 ) -> tuple[Entries | None, int]:
@@ -194,7 +196,8 @@ def changes(
 
     Args:
         table_ids: Of these tables alone; None: of all that users see.
-        with_old: Read the documents before, too.
+        with_new: Read the documents. If not, the tables and keys of the entries are not verified (see `log.read`).
+        with_old: Read the documents before, too. Without the documents they are not read.
 
     Returns:
         (the entries, or None; the position for the next page: `until` after the last page).
@@ -209,7 +212,8 @@ def changes(
         since,
         until,
         table_ids=table_ids,
-        has_old=with_old,
+        has_new=with_new,
+        has_old=with_new and with_old,
         limit=limit,
         most_bytes=PAGE_BYTES,
     )
@@ -221,6 +225,7 @@ def changes(
     chosen = [table_id not in left_out for table_id in entries.table_ids]
     if not any(chosen):
         return None, position
+    # A column that was not read is empty, and stays so.
     columns: list[Any] = [list(compress(column, chosen)) for column in entries]
     return Entries(*columns), position
 

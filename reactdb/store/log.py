@@ -21,7 +21,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from itertools import chain, count, islice, repeat
+from itertools import accumulate, chain, count, islice, pairwise, repeat
 from operator import itemgetter, le, sub
 from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet
@@ -38,7 +38,7 @@ from reactdb.change import (
 from reactdb.errors import CorruptDatabase, HistoryLost, ReactDBError
 from reactdb.logs import logger
 from reactdb.store.catalogue import Catalogue, TableInfo
-from reactdb.store.checksums import are_entries_whole, is_entry_whole, is_whole
+from reactdb.store.checksums import are_entries_whole, are_steps_whole, is_entry_whole, is_whole
 from reactdb.store.damage import corruption_error, damaged_entry_error, missing_entry_error
 from reactdb.store.file.sqlite import ADVICE, Connection, Cursor
 from reactdb.store.schema import BLOCK_BITS
@@ -50,17 +50,20 @@ PAGE_CHANGES = 500
 ENTRY = "l.seq, l.table_id, l.kind, l.step, l.prev, l.time, l.key, l.body, l.origin, l.meta, l.seal"
 ENTRY_COLUMNS = 11
 KEY, BODY, META = 6, 7, 9
+# In the order of `checksums.are_steps_whole`, and the two columns that it does not verify.
+STEP = "l.seq, l.kind, l.step, l.prev, l.time, l.origin, l.meta, l.seal, l.table_id, l.key"
+STEP_COLUMNS = 8
 OLD = ", p.body, p.seal"
 JOIN_OLD = " LEFT JOIN log p ON p.seq = l.prev"
+# SQLite finds out a document's length without reading the document.
+SIZE, OLD_SIZE = "ifnull(length(l.body), 0)", " + ifnull(length(p.body), 0)"
 CHANGES = "SELECT {columns} FROM log l{join} WHERE l.seq > ? AND l.seq <= ?{where} ORDER BY l.seq LIMIT ?"
-# Walks the blocks with entries of the table. The plus signs keep SQLite from walking by these two bounds instead, in
-# quadratic time.
-TABLE_CHANGES = (
-    f"SELECT {{columns}} FROM marks m CROSS JOIN log l ON l.seq >= (m.block << {BLOCK_BITS})"
-    f" AND l.seq < ((m.block + 1) << {BLOCK_BITS}){{join}}"
-    " WHERE m.table_id = ?1 AND m.block >= ?2 AND m.block <= ?3 AND l.table_id = ?1 AND +l.seq > ?4 AND +l.seq <= ?5"
-    " ORDER BY m.block, l.seq LIMIT ?6"
-)
+# For one range of blocks that have entries of the table. If a statement joined the blocks and the log, SQLite would sort the
+# entries of each block, documents and all, because it does not know that they already have this order.
+OF_TABLE = " AND l.table_id = ?"
+BLOCKS = "SELECT block FROM marks WHERE table_id = ? AND block >= ? AND block <= ? ORDER BY block LIMIT ?"
+# Blocks that one statement finds: as many as 2,000 entries fill.
+BLOCKS_AT_ONCE = 64
 ONE_ENTRY = f"SELECT {ENTRY} FROM log l WHERE l.seq = ?"
 ONE_CHANGE = f"SELECT {ENTRY}{OLD} FROM log l{JOIN_OLD} WHERE l.seq = ?"
 # The entries of one key past a seq, newest first: its head or its tombstone has the newest, and each names the one before.
@@ -106,8 +109,8 @@ def check_whole_number(name: str, value: object) -> int:
 
 
 class Entries(NamedTuple):
-    """Log entries, column by column; at least one. `olds` are the documents before, empty where the caller does not
-    need them."""
+    """Log entries, column by column; at least one. `bodies` are the documents, and `olds` the documents before; each is empty
+    where the caller does not need it."""
 
     seqs: Sequence[int]
     table_ids: Sequence[int]
@@ -129,6 +132,7 @@ def read(
     until: int,
     *,
     table_ids: Sequence[int] | None = None,
+    has_new: bool = True,
     has_old: bool = True,
     limit: int = PAGE_CHANGES,
     most_bytes: int | None = None,
@@ -138,9 +142,12 @@ def read(
 
     Args:
         table_ids: Of these tables alone; None: of all.
-        has_old: Read the documents before, too.
+        has_new: Read the documents. If not, the tables and keys are not verified either, because a checksum covers them together
+            with the document.
+        has_old: Read the documents before, too. They are read only together with the documents.
         limit: The most entries of a page.
-        most_bytes: The page ends with the entry that brings it to this number of bytes of documents; None: however many they are.
+        most_bytes: The documents of a page have at most this number of bytes, unless the first entry alone has more; None:
+            however many they have.
         oldest: The oldest position that the log can be read from, where the caller knows it.
 
     Returns:
@@ -157,28 +164,69 @@ def read(
         raise HistoryLost(since, oldest + 1)
     if since >= until:
         return None, since
-    columns, join = (ENTRY + OLD, JOIN_OLD) if has_old else (ENTRY, "")
-    if table_ids is not None and len(table_ids) == 1:
-        blocks = (table_ids[0], since >> BLOCK_BITS, until >> BLOCK_BITS)
-        text = TABLE_CHANGES.format(columns=columns, join=join)
-        cursor = connection.execute(text, (*blocks, since, until, limit))
+    join, size = (JOIN_OLD, SIZE + OLD_SIZE) if has_old else ("", SIZE)
+    columns = STEP if not has_new else ENTRY + OLD if has_old else ENTRY
+    if table_ids is None:
+        where = ""
+    elif len(table_ids) == 1:
+        where = OF_TABLE
     else:
         # Numbers of our own list of tables.
-        where = "" if table_ids is None else f" AND l.table_id IN ({', '.join(map(str, table_ids))})"
-        text = CHANGES.format(columns=columns, join=join, where=where)
-        cursor = connection.execute(text, (since, until, limit))
-    if most_bytes is None:
-        rows = cursor.fetchall()
-        is_last = len(rows) < limit
-    else:
-        rows, is_last = fetch(cursor, limit, most_bytes, BODY, ENTRY_COLUMNS if has_old else None)
+        where = f" AND l.table_id IN ({', '.join(map(str, table_ids))})"
+    arguments = (connection, table_ids, since, until)
+    if most_bytes is not None and has_new:
+        rows = _fetch(CHANGES.format(columns=size, join=join, where=where), *arguments, limit)
+        fitting = bisect_right(list(accumulate(map(itemgetter(0), rows))), most_bytes)
+        if fitting < len(rows):
+            limit = max(1, fitting)
+    rows = _fetch(CHANGES.format(columns=columns, join=join, where=where), *arguments, limit)
+    is_last = len(rows) < limit
     last = int(rows[-1][0]) if rows else since
     position = until if is_last else last
     # Past the low-water mark there is every seq.
     if table_ids is None and position - since != len(rows):
         present = {row[0] for row in rows}
         raise missing_entry_error(next(seq for seq in count(since + 1) if seq not in present))
-    return (verify_rows(rows, catalogue) if rows else None), position
+    if not rows:
+        return None, position
+    return (verify_rows(rows, catalogue) if has_new else verify_steps(rows, catalogue)), position
+
+
+def _fetch(
+    text: str, connection: Connection, table_ids: Sequence[int] | None, since: int, until: int, limit: int
+) -> list[tuple[Any, ...]]:
+    """The rows of `CHANGES`, at most `limit`."""
+    if table_ids is None or len(table_ids) != 1:
+        return connection.execute(text, (since, until, limit)).fetchall()  # type: ignore[no-any-return]
+    rows: list[tuple[Any, ...]] = []
+    (table_id,) = table_ids
+    for first, last in find_ranges(connection, table_id, since, until):
+        rows += connection.execute(text, (first, last, table_id, limit - len(rows))).fetchall()
+        if len(rows) == limit:
+            break
+    return rows
+
+
+def find_ranges(connection: Connection, table_id: int, since: int, until: int) -> Iterator[tuple[int, int]]:
+    """Parts of since < seq <= until, in their order, that together have all entries of a table: runs of neighbouring blocks that
+    have entries of it. Each as (since, until).
+
+    Raises:
+        CorruptDatabase: The list of blocks has a value of a wrong type.
+    """
+    block, end = (since + 1) >> BLOCK_BITS, until >> BLOCK_BITS
+    while block <= end:
+        rows = connection.execute(BLOCKS, (table_id, block, end, BLOCKS_AT_ONCE)).fetchall()
+        blocks = [check_whole_number("a block of the block index", found) for (found,) in rows]
+        breaks = [place for place, (one, next_) in enumerate(pairwise(blocks), 1) if next_ != one + 1]
+        for first, after in pairwise([0, *breaks, len(blocks)] if blocks else ()):
+            yield (
+                max(since, (blocks[first] << BLOCK_BITS) - 1),
+                min(until, ((blocks[after - 1] + 1) << BLOCK_BITS) - 1),
+            )
+        if len(blocks) < BLOCKS_AT_ONCE:
+            return
+        block = blocks[-1] + 1
 
 
 def read_one(connection: Connection, catalogue: Catalogue, seq: int) -> Change | None:
@@ -350,6 +398,22 @@ def verify_rows(
         for row in rows:
             _check_old(name_of(row[1], catalogue), row[KEY], row[0], row[2], row[4], row[ENTRY_COLUMNS])
     return Entries(*(*columns[: ENTRY_COLUMNS - 1], olds))
+
+
+def verify_steps(rows: Sequence[tuple[Any, ...]], catalogue: Catalogue) -> Entries:
+    """Rows of `STEP` by their columns. Their tables and keys may have any value of the right type."""
+    columns: list[Any] = list(zip(*rows, strict=True))
+    steps, (table_ids, keys) = columns[:STEP_COLUMNS], columns[STEP_COLUMNS:]
+    if not are_steps_whole(steps) or {*map(type, table_ids)} != {int} or {*map(type, keys)} != {bytes}:
+        for row in rows:
+            *step, table_id, key = row
+            if not are_steps_whole([[value] for value in step]) or (type(table_id), type(key)) != (
+                int,
+                bytes,
+            ):
+                raise damaged_entry_error(name_of(table_id, catalogue), key, row[0])
+    seqs, kinds, numbers, prevs, times, origins, metas, _ = steps
+    return Entries(seqs, table_ids, kinds, numbers, prevs, times, keys, (), origins, metas, ())
 
 
 def _check_old(table: TableReference, key: bytes, seq: int, kind: int, prev: int | None, old: Any) -> None:

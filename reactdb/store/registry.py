@@ -29,6 +29,7 @@ from reactdb.store.engine import Engine
 from reactdb.store.file import files, fork
 from reactdb.store.file.identity import FileIdentity, check_fit, find_descriptors, read_identity
 from reactdb.store.file.names import check_names
+from reactdb.store.file.sqlite import CACHE_KIB
 
 _lock = threading.Lock()
 # (file, read_only) -> engine and the number of handles on it. The only record of this process's open files.
@@ -38,13 +39,20 @@ _lost: deque[Engine] = deque()
 
 
 def open_engine(
-    path: str, read_only: bool, busy_timeout_s: float, allow_network: bool, clock: Clock | None = None
+    path: str,
+    read_only: bool,
+    busy_timeout_s: float,
+    allow_network: bool,
+    clock: Clock | None = None,
+    *,
+    cache_kib: int = CACHE_KIB,
 ) -> Engine:
     """Open the engine of a file, or count one more handle on it. A database in memory is a new one each time, and has
     no other handles.
 
     Args:
         clock: None: the clock of the file's other handles in this process; without one, the system's.
+        cache_kib: The most memory for pages of a connection; the first handle decides.
 
     Raises:
         InvalidOption: The file is open in this process with another clock.
@@ -73,6 +81,7 @@ def open_engine(
             busy_timeout_s=busy_timeout_s,
             allow_network=allow_network,
             clock=clock,
+            cache_kib=cache_kib,
         )
         # Only now: the file may have been made.
         identity = read_identity(path)

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reactdb.spark import parts
-from reactdb.spark.parts import GENERATION, DatabasePosition, Manifest, PartFolder
+from reactdb.lake import parts
+from reactdb.lake.parts import GENERATION, DatabasePosition, Manifest, PartFolder
 
 DATABASE = "d0"
 EACH = 10

@@ -3,7 +3,6 @@ have, by another word for the same; and what is refused with a sentence that hel
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ import reactdb
 from reactdb.errors import InvalidOption
 from reactdb.spark.options import parse
 from reactdb.spark.source import ReactdbSource
-from reactdb.spark.write_options import WriteOptions
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +35,9 @@ BEYOND = str(10**30)
 @pytest.mark.parametrize(
     ("options", "rows"),
     [
-        ({"read": "changes", "startingVersion": BEYOND}, 0),
-        ({"read": "changes", "endingVersion": BEYOND}, 2),
+        ({"read": "changes", "endSeq": BEYOND}, 2),
         ({"read": "changes", "startSeq": BEYOND}, 0),
-        ({"read": "changes", "samplingSize": BEYOND}, 2),
-        ({"samplingSize": BEYOND, "minPartitions": BEYOND}, 1),
+        ({"partitionBytes": BEYOND[:18]}, 1),
     ],
     ids=str,
 )
@@ -126,27 +122,6 @@ def test_what_would_have_been_taken_for_something_else_is_refused(options: dict[
         parse(options)
 
     assert words in str(caught.value)
-
-
-def test_upsert_is_conflict_replace(tmp_path: Path):
-    options = {"path": str(tmp_path / "a.db"), "table": "games", "mode": "Upsert"}
-
-    assert "replace" == WriteOptions.of(options).conflict
-    assert "replace" == WriteOptions.of({**options, "conflict": "replace"}).conflict
-    ReactdbSource(options).writer(schema("id long"), False)
-    with pytest.raises(InvalidOption, match="mode=upsert means conflict=replace"):
-        WriteOptions.of({**options, "conflict": "update"})
-
-
-def test_a_read_does_not_upsert(path: str):
-    source = ReactdbSource({"path": path, "mode": "upsert"})
-
-    with pytest.raises(InvalidOption, match="mode=upsert is only for writes"):
-        source.schema()
-    with pytest.raises(InvalidOption, match="mode=upsert is only for writes"):
-        source.reader(schema("id long"))
-    with pytest.raises(InvalidOption, match="mode=upsert is only for writes"):
-        source.streamReader(schema("seq long"))
 
 
 def test_the_package_is_there_after_importing_reactdb():

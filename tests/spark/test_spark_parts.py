@@ -14,7 +14,7 @@ import pytest
 
 from reactdb import DatabaseBusy, UsageError
 from reactdb.errors import StorageError
-from reactdb.spark.parts import (
+from reactdb.lake.parts import (
     GENERATION,
     LATEST,
     MANIFEST,

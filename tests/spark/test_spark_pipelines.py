@@ -16,8 +16,8 @@ from reactdb import DatabaseBusy, HistoryDiverged, HistoryLost, InvalidOption, T
 pytest.importorskip("pyspark")
 pq = pytest.importorskip("pyarrow.parquet")
 
+from reactdb.lake.parts import PartFolder  # noqa: E402
 from reactdb.spark import pipelines, queries, rows  # noqa: E402
-from reactdb.spark.parts import PartFolder  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

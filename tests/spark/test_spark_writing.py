@@ -54,7 +54,7 @@ def test_every_type_of_spark_arrives_as_it_is(spark: Any, path: Path):
 
 def test_many_tasks_stage_and_one_commit_writes(spark: Any, path: Path):
     frame = spark.range(20_000).repartition(4).selectExpr("id", "concat('player ', id) AS player")
-    save(frame, path, inlineBytes=1_000)
+    save(frame, path)
 
     with reactdb.connect(path) as db:
         assert {1} == {change.commit for change in db.log()}
@@ -102,7 +102,6 @@ def test_a_write_that_fails_leaves_no_row_and_no_file(spark: Any, path: Path, wh
                 "id + assert_true(id < 3999) IS NULL AS flag" if where == "a task" else "true AS flag", "id"
             ),
             path,
-            inlineBytes=0,
         )
 
     assert [{"id": 5}] == games(path)
@@ -168,7 +167,7 @@ class TestStreams:
         self.start(spark, source, path, "checkpoint").awaitTermination()
         source.table("games").get(3).delete()
         source.table("games").get(4).update({"n": -4})
-        self.start(spark, source, path, "checkpoint", inlineBytes=0).awaitTermination()
+        self.start(spark, source, path, "checkpoint").awaitTermination()
 
         assert list(source.table("games").run()) == games(path)
         with reactdb.connect(path) as db:
@@ -238,13 +237,11 @@ class TestStreams:
             assert 3 == db.seq
 
     def test_a_failing_batch_ends_the_query_and_leaves_nothing(self, spark: Any, source: Any, path: Path):
-        query = self.start(spark, source, path, "checkpoint", conflict="error", deleteField="", inlineBytes=0)
+        query = self.start(spark, source, path, "checkpoint", conflict="error", deleteField="")
         query.awaitTermination()
         source.table("games").get(1).update({"n": 100})
         with pytest.raises(Exception, match="Duplicate primary key"):
-            self.start(
-                spark, source, path, "checkpoint", conflict="error", deleteField="", inlineBytes=0
-            ).awaitTermination()
+            self.start(spark, source, path, "checkpoint", conflict="error", deleteField="").awaitTermination()
 
         with reactdb.connect(path) as db:
             assert 11 == db.seq

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import pickle
 import threading
-import time as time_of_day
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
-from uuid import UUID
 
 import pytest
 
@@ -36,12 +33,11 @@ from reactdb.errors import (  # noqa: E402
     UsageError,
 )
 from reactdb.session import session_of  # noqa: E402
-from reactdb.spark import handles, staging  # noqa: E402
-from reactdb.spark.row_documents import DocumentMaker  # noqa: E402
+from reactdb.spark import staging  # noqa: E402
+from reactdb.spark.options import parse_write  # noqa: E402
+from reactdb.spark.row_documents import RowDocuments  # noqa: E402
 from reactdb.spark.staging import Part, PartWriter, pages  # noqa: E402
 from reactdb.spark.write import BatchWriter, StreamWriter  # noqa: E402
-from reactdb.spark.write_options import local_path  # noqa: E402
-from reactdb.store.epochs import read_epochs  # noqa: E402
 from tests.support.hooks import REVISIONS, revision  # noqa: E402
 from tests.support.inspection import documents as games  # noqa: E402
 from tests.support.processes import run_python  # noqa: E402
@@ -53,11 +49,12 @@ def one_column(data_type: t.DataType) -> t.StructType:
     return t.StructType([t.StructField("value", data_type)])
 
 
-def made(data_type: t.DataType, values: list[Any], arrow: Any, **options: Any) -> list[Any]:
+def made(data_type: t.DataType, values: list[Any], arrow: Any) -> list[Any]:
     """What becomes of the values of one column of this type; "missing" where there is no such field."""
     batch = pa.RecordBatch.from_arrays([pa.array(values, arrow)], names=["value"])
-    maker = DocumentMaker(one_column(data_type), **options)
-    return [document.get("value", "missing") for many in maker.documents(batch) for document in many]
+    return [
+        document.get("value", "missing") for document in RowDocuments(one_column(data_type)).documents(batch)
+    ]
 
 
 class TestDocuments:
@@ -88,13 +85,12 @@ class TestDocuments:
 
         assert 0.10000000149011612 == found
 
-    def test_a_null_field_is_left_out_or_kept(self):
+    def test_a_null_field_is_left_out(self):
         struct = t.StructType([t.StructField("a", t.LongType()), t.StructField("b", t.LongType())])
         arrow = pa.struct([("a", pa.int64()), ("b", pa.int64())])
         rows = [{"a": 1, "b": None}, {"a": None, "b": None}, None]
 
         assert [{"a": 1}, {}, "missing"] == made(struct, rows, arrow)
-        assert [*rows] == made(struct, rows, arrow, keeps_nulls=True)
 
     def test_nulls_in_arrays_and_maps_stay(self):
         assert [[1, None], [], "missing"] == made(
@@ -113,13 +109,12 @@ class TestDocuments:
         now = datetime(2026, 1, 1, tzinfo=UTC)
         rows = [[("a", [{"x": [now, None]}, None])], None, [], [("b", None), ("c", [{"x": None}])]]
         whole = pa.RecordBatch.from_arrays([pa.array(rows, arrow)], names=["value"])
-        maker = DocumentMaker(one_column(data_type))
-        expected = [one for many in maker.documents(whole) for one in many]
+        maker = RowDocuments(one_column(data_type))
+        expected = maker.documents(whole)
 
         for start in range(5):
             for length in range(5 - start):
-                part = [one for many in maker.documents(whole.slice(start, length)) for one in many]
-                assert expected[start : start + length] == part
+                assert expected[start : start + length] == maker.documents(whole.slice(start, length))
 
     @given(
         st.lists(
@@ -151,16 +146,16 @@ class TestDocuments:
             pa.struct([("n", pa.int64()), ("f", pa.float64()), ("m", pa.map_(pa.string(), pa.binary()))])
         )
 
-        assert rows == made(t.ArrayType(struct), rows, arrow, keeps_nulls=True)
-
-    def test_text_can_become_a_uuid(self):
-        text = "0193d3a1-7c3e-7000-9d0c-4c1f7f8d1b2a"
-
-        assert [UUID(text), "missing"] == made(
-            t.StringType(), [text, None], pa.string(), uuid_fields=("value",)
-        )
-        with pytest.raises(InvalidDocument, match="'no' is not a UUID"):
-            made(t.StringType(), ["no"], pa.string(), uuid_fields=("value",))
+        expected = [
+            "missing"
+            if row is None
+            else [
+                None if one is None else {name: value for name, value in one.items() if value is not None}
+                for one in row
+            ]
+            for row in rows
+        ]
+        assert expected == made(t.ArrayType(struct), rows, arrow)
 
     def test_a_timestamp_that_no_document_holds_is_refused(self):
         with pytest.raises(InvalidDocument, match="outside the years 1 to 9999"):
@@ -182,23 +177,29 @@ class TestDocuments:
         self, data_type: t.DataType, sentence: str
     ):
         with pytest.raises(InvalidOption, match=sentence):
-            DocumentMaker(one_column(data_type))
+            RowDocuments(one_column(data_type))
 
 
 class TestStaging:
-    @pytest.mark.parametrize("inline_bytes", [0, 1 << 20])
-    def test_what_was_staged_is_read_back_in_order(self, tmp_path: Path, inline_bytes: int):
-        given = [([b"1", b"2"], [b"one", b"two"]), ([b"3"], [b""])]
-        with PartWriter(tmp_path, "part", inline_bytes=inline_bytes) as writer:
+    def test_what_was_staged_is_read_back_in_order(self, tmp_path: Path):
+        given = [[[b"1", b"2"], [b"one", b"two" * 100_000]], [[b"3"], [b""]]]
+        with PartWriter(tmp_path) as writer:
             for page in given:
                 writer.add(*page)
             part = writer.part()
 
         assert given == list(pages(part))
-        assert bool(inline_bytes) is not any(tmp_path.iterdir())
+
+    def test_a_task_without_rows_leaves_no_file(self, tmp_path: Path):
+        with PartWriter(tmp_path) as writer:
+            writer.add([], [])
+            part = writer.part()
+
+        assert [] == list(pages(part))
+        assert [] == list(tmp_path.iterdir())
 
     def test_a_task_that_fails_leaves_no_file(self, tmp_path: Path):
-        with pytest.raises(ValueError, match="no"), PartWriter(tmp_path, "part", inline_bytes=0) as writer:
+        with pytest.raises(ValueError, match="no"), PartWriter(tmp_path) as writer:
             writer.add([b"1"], [b"one"])
             assert any(tmp_path.iterdir())
             raise ValueError("no")
@@ -208,7 +209,7 @@ class TestStaging:
     def test_a_task_whose_job_is_over_stages_nothing(self, tmp_path: Path):
         with (
             pytest.raises(StorageError, match="cannot stage documents"),
-            PartWriter(tmp_path / "gone", "part", inline_bytes=0) as writer,
+            PartWriter(tmp_path / "gone") as writer,
         ):
             writer.add([b"1"], [b"one"])
 
@@ -216,7 +217,7 @@ class TestStaging:
 
     @pytest.mark.parametrize("damage", ["cut", "flip", "more", "gone", "a page"])
     def test_a_part_that_is_not_what_was_written_is_refused(self, tmp_path: Path, damage: str):
-        with PartWriter(tmp_path, "part", inline_bytes=0) as writer:
+        with PartWriter(tmp_path) as writer:
             writer.add([b"1"], [b"one"])
             first = Path(writer._path).stat().st_size
             writer.add([b"2"], [b"two"])
@@ -238,28 +239,27 @@ class TestStaging:
         with pytest.raises(StorageError, match="staged documents"):
             list(pages(part))
 
-    def test_an_empty_staging_folder_goes_and_one_in_use_stays(self, tmp_path: Path):
-        ours, theirs = tmp_path / "stage" / "ours", tmp_path / "stage" / "theirs"
-        staging.make(ours)
-        staging.make(theirs)
+    def test_a_damaged_part_gives_no_page_at_all(self, tmp_path: Path):
+        with PartWriter(tmp_path) as writer:
+            writer.add([b"1"], [b"one"])
+            writer.add([b"2"], [b"two"])
+            part = writer.part()
+        Path(part.path).write_bytes(Path(part.path).read_bytes()[:-1] + b"!")
 
-        staging.remove(ours)
-        assert [theirs] == list(theirs.parent.iterdir())
-        staging.remove(theirs)
-        assert not theirs.parent.exists()
+        with pytest.raises(StorageError):
+            next(pages(part))
 
     def test_jobs_that_begin_and_end_at_once_do_not_take_each_others_folder(self, tmp_path: Path):
         failed: list[BaseException] = []
 
-        def work(name: str) -> None:
+        def work() -> None:
             try:
                 for _ in range(200):
-                    staging.make(tmp_path / "stage" / name)
-                    staging.remove(tmp_path / "stage" / name)
+                    staging.remove_folder(staging.make_folder(str(tmp_path / "a.db")))
             except BaseException as error:
                 failed.append(error)
 
-        threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+        threads = [threading.Thread(target=work) for _ in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -269,19 +269,20 @@ class TestStaging:
         assert [] == list(tmp_path.iterdir())
 
     def test_what_a_killed_driver_left_is_removed_after_a_week(self, tmp_path: Path):
-        old, ours = tmp_path / "stage" / "old", tmp_path / "stage" / "ours"
-        staging.make(old)
-        staging.make(ours)
-        os.utime(old, (0, 0))
+        old, theirs, ours = (staging.make_folder(str(tmp_path / name)) for name in ("a.db", "b.db", "a.db"))
+        for folder in (old, theirs):
+            os.utime(folder, (0, 0))
+        running = staging.make_folder(str(tmp_path / "a.db"))
 
-        staging.remove(ours)
+        staging.remove_folder(ours)
 
-        assert not old.exists()
+        # Nothing of another database is touched, nor of a job that runs.
+        assert {theirs, running} == set(tmp_path.iterdir())
 
     def test_an_address_of_another_storage_is_refused(self):
-        assert "/a b/c.db" == local_path("file:/a%20b/c.db")
-        with pytest.raises(InvalidOption, match="no file of this machine"):
-            local_path("s3://bucket/c.db")
+        assert "/a b/c.db" == parse_write({"path": "file:/a%20b/c.db", "table": "t"}).path
+        with pytest.raises(InvalidOption, match="no path of the local file system"):
+            parse_write({"path": "s3://bucket/c.db", "table": "t"})
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -299,9 +300,8 @@ Row = tuple[Any, ...]
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "arena.db"
-    handles.close_all()
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "arena.db"
 
 
 def batch_of(rows: list[Row]) -> Any:
@@ -337,14 +337,9 @@ def staged(path: Path) -> list[Path]:
     return [file for file in path.parent.rglob("*") if not file.name.startswith(path.name)]
 
 
-@pytest.fixture(params=[0, 1 << 20], ids=["in files", "in messages"])
-def inline(request: pytest.FixtureRequest) -> Iterator[int]:
-    return request.param
-
-
 class TestWriting:
-    def test_rows_become_documents_of_a_table_that_is_made(self, path: Path, inline: int):
-        write(path, [(1, "Ann"), (2, None)], [(3, "Bob")], inlineBytes=inline)
+    def test_rows_become_documents_of_a_table_that_is_made(self, path: Path):
+        write(path, [(1, "Ann"), (2, None)], [(3, "Bob")])
 
         assert [{"id": 1, "player": "Ann"}, {"id": 2}, {"id": 3, "player": "Bob"}] == games(path)
         assert [] == staged(path)
@@ -364,14 +359,14 @@ class TestWriting:
             {"conflict": "update", "deleteField": "gone"},
         ],
     )
-    def test_a_write_hook_is_asked_for_every_row(self, path: Path, inline: int, options: dict[str, Any]):
+    def test_a_write_hook_is_asked_for_every_row(self, path: Path, options: dict[str, Any]):
         with reactdb.connect(path) as db:
             db.table_create("games")
             session_of(db).set_hook("games", REVISIONS)
-        write(path, [(1, "Ann", False), (2, "Bob", False)], [(3, None, False)], inlineBytes=inline)
+        write(path, [(1, "Ann", False), (2, "Bob", False)], [(3, None, False)])
         if options:
-            write(path, [(1, "Ann!", False), (4, "Eve", False), (3, "", True)], inlineBytes=inline, **options)
-        write(path, [(2, "Bob!", False), (5, "Zoe", False)], overwrite=True, inlineBytes=inline)
+            write(path, [(1, "Ann!", False), (4, "Eve", False), (3, "", True)], **options)
+        write(path, [(2, "Bob!", False), (5, "Zoe", False)], overwrite=True)
 
         newest: dict[Any, bytes | None] = {}
         with reactdb.connect(path) as db:
@@ -412,18 +407,18 @@ class TestWriting:
         with pytest.raises(InvalidOption, match="option imports: No module named 'no_such_module'"):
             writer(path, imports="no_such_module")
 
-    def test_a_key_that_is_taken_fails_the_whole_write(self, path: Path, inline: int):
+    def test_a_key_that_is_taken_fails_the_whole_write(self, path: Path):
         write(path, [(2, "Ann")])
         with pytest.raises(DuplicateKey):
-            write(path, [(1, "Bob")], [(2, "Bob")], inlineBytes=inline)
+            write(path, [(1, "Bob")], [(2, "Bob")])
 
         assert [{"id": 2, "player": "Ann"}] == games(path)
         assert [] == staged(path)
 
-    def test_replace_and_update_are_upserts(self, path: Path, inline: int):
+    def test_replace_and_update_are_upserts(self, path: Path):
         write(path, [(1, "Ann", True), (2, "Bob", True)])
-        write(path, [(1, "Eve"), (3, "Joe")], conflict="replace", inlineBytes=inline)
-        write(path, [(2, None, False)], conflict="update", inlineBytes=inline)
+        write(path, [(1, "Eve"), (3, "Joe")], conflict="replace")
+        write(path, [(2, None, False)], conflict="update")
 
         assert [
             {"id": 1, "player": "Eve"},
@@ -438,7 +433,7 @@ class TestWriting:
         with reactdb.connect(path) as db:
             assert 2 == db.seq
 
-    def test_a_row_can_delete(self, path: Path, inline: int):
+    def test_a_row_can_delete(self, path: Path):
         write(path, [(1, "Ann", False), (2, "Bob", False)], conflict="replace", deleteField="gone")
         for conflict in ("replace", "update"):
             write(
@@ -446,19 +441,17 @@ class TestWriting:
                 [(2, None, True), (3, "Joe", None), (9, None, True)],
                 conflict=conflict,
                 deleteField="gone",
-                inlineBytes=inline,
             )
 
         assert [{"id": 1, "player": "Ann"}, {"id": 3, "player": "Joe"}] == games(path)
 
-    def test_overwrite_leaves_the_rows_and_logs_the_difference(self, path: Path, inline: int):
+    def test_overwrite_leaves_the_rows_and_logs_the_difference(self, path: Path):
         write(path, [(number, "Ann") for number in range(2_500)])
         write(
             path,
             [(0, "Ann"), (1, "Bob")],
             [(-1, "Eve")],
             overwrite=True,
-            inlineBytes=inline,
         )
 
         assert [-1, 0, 1] == [game["id"] for game in games(path)]
@@ -475,7 +468,7 @@ class TestWriting:
 
     def test_a_missing_key_is_told(self, path: Path):
         with pytest.raises(InvalidKey, match="a row has null in 'id', the primary key of table 'games'"):
-            write(path, [(1, "Ann"), (None, "Bob")], inlineBytes=0)
+            write(path, [(1, "Ann"), (None, "Bob")])
         with pytest.raises(InvalidOption, match="no column 'name', the primary key of table 'games'"):
             writer(path, primaryKey="name")
 
@@ -527,7 +520,7 @@ class TestWriting:
 
         def elsewhere() -> None:
             try:
-                write(path, [(3, "Bob")], busyTimeout=0.05, inlineBytes=0)
+                write(path, [(3, "Bob")], busyTimeout=0.05)
             except BaseException as error:
                 failed.append(error)
 
@@ -550,7 +543,7 @@ class TestWriting:
 
 class TestAborting:
     def test_an_aborted_write_leaves_no_row_and_no_file(self, path: Path):
-        job = writer(path, inlineBytes=0)
+        job = writer(path)
         message = job.write(iter([batch_of([(1, "Ann")])]))
         assert [] != staged(path)
         job.abort([message, None])
@@ -559,7 +552,7 @@ class TestAborting:
         assert not path.exists()
 
     def test_a_task_that_goes_on_after_the_abort_leaves_nothing(self, path: Path):
-        job = writer(path, inlineBytes=0)
+        job = writer(path)
         job.abort([None, None])
         with pytest.raises(StorageError, match="cannot stage"):
             job.write(iter([batch_of([(1, "Ann")])]))
@@ -567,7 +560,7 @@ class TestAborting:
         assert [] == staged(path)
 
     def test_a_batch_of_a_stream_is_cleaned_up_without_any_message(self, path: Path):
-        options = {"checkpointLocation": "/some/where", "inlineBytes": 0}
+        options = {"checkpointLocation": "/some/where"}
         job = writer(path, stream=True, **options)
         job.write(iter([batch_of([(1, "Ann")])]))
         writer(path, stream=True, **options).abort([None], 0)
@@ -579,7 +572,7 @@ class TestAborting:
         shared.mkdir()
         (shared / "foreign").mkdir()
         os.utime(shared / "foreign", (0, 0))
-        write(path, [(1, "Ann")], stagingPath=shared, inlineBytes=0)
+        write(path, [(1, "Ann")], stagingPath=shared)
 
         assert [shared / "foreign"] == list(shared.iterdir())
 
@@ -647,59 +640,20 @@ class TestReplays:
             writer(path, stream=True, txnAppId="a", txnVersion=1)
 
 
-class TestHandles:
-    """A stream's commits share a handle for as long as they follow each other."""
-
-    def epochs(self, path: Path) -> int:
-        with reactdb.connect(path, read_only=True) as db, session_of(db).read() as snapshot:
-            return len(read_epochs(snapshot.connection))
-
-    def test_the_batches_of_a_stream_are_one_epoch(self, path: Path):
-        for number in range(5):
-            write(path, [(number, "Ann")], batch=number)
-        handles.close_all()
-
-        # The first is that of the file itself.
-        assert 2 == self.epochs(path)
-
-    def test_a_handle_is_closed_when_nobody_comes(self, path: Path, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(handles, "LINGERS_S", 0.01)
-        write(path, [(1, "Ann")], batch=0)
-        deadline = time_of_day.monotonic() + 20
-        while path.exists():
-            try:
-                reactdb.delete_database(path)
-            except DatabaseBusy:
-                assert time_of_day.monotonic() < deadline
-                time_of_day.sleep(0.01)
-
-    def test_a_handle_that_failed_is_not_used_again(self, path: Path):
-        write(path, [(1, "Ann")], batch=0)
-        with pytest.raises(DuplicateKey):
-            write(path, [(1, "Ann")], batch=1)
-
-        assert {} == handles._idle
-
-    def test_two_commits_at_once_have_a_handle_each(self, path: Path):
-        with handles.open_lingering(str(path)) as one, handles.open_lingering(str(path)) as other:
-            assert one is not other
-
-        assert 1 == len(handles._idle)
-        handles.close_all()
-        reactdb.delete_database(path)
-
-
 class TestOptions:
     @pytest.mark.parametrize(
         ("options", "sentence"),
         [
             ({"conflikt": "replace"}, "unknown option conflikt"),
-            ({"conflict": "merge"}, "conflict is error or replace or update, not merge"),
-            ({"nulls": "maybe"}, "nulls is drop or keep, not maybe"),
-            ({"busyTimeout": "soon"}, "busyTimeout is a number from 0 to 86400, not 'soon'"),
+            ({"conflict": "merge"}, "conflict is one of error, replace, update, not merge"),
+            ({"busyTimeout": "soon"}, "busyTimeout is a number of seconds from 0 to 86400, not soon"),
             ({"txnAppId": "a"}, "txnAppId and txnVersion belong together"),
-            ({"txnAppId": "a", "txnVersion": "-1"}, "txnVersion is a whole number from 0"),
-            ({"uuidFields": "id"}, "uuidFields names 'id', which is not a text column"),
+            ({"txnAppId": "a", "txnVersion": "-1"}, "txnVersion is a whole number of at least 0"),
+            ({"uuidFields": "id"}, "option uuidFields was removed: a UUID is kept by document=binary"),
+            ({"nulls": "keep"}, "option nulls was removed: .* write whole documents"),
+            ({"inlineBytes": "0"}, "option inlineBytes was removed: all documents are staged in files"),
+            ({"durability": "soft"}, "option durability was removed: a write is one transaction"),
+            ({"mode": "upsert"}, "unknown option mode; a write to reactdb knows path, table"),
             ({"deleteField": "player"}, "deleteField names 'player', which is not a boolean column"),
             ({"deleteField": "gone"}, "deleteField goes with conflict=replace or conflict=update"),
             ({"table": ""}, "needs the name of a table"),
@@ -719,4 +673,4 @@ class TestOptions:
             BatchWriter({"table": "games"}, GAMES, False)
 
     def test_names_of_options_have_no_case(self, path: Path):
-        assert "keep" == writer(path, NULLS="keep").options.nulls
+        assert "replace" == writer(path, CONFLICT="Replace").options.conflict

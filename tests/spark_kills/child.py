@@ -42,9 +42,7 @@ def writer(name: str, rows: Any, folder: Path) -> tuple[Any, Path]:
     if name == "parquet":
         return rows.writeStream.format("parquet"), folder / "parquet"
     if name == "log":
-        # Small enough to stage files.
-        made = rows.writeStream.format("reactdb").option("primaryKey", "seq").option("inlineBytes", 500)
-        made = made.option("nulls", "keep")
+        made = rows.writeStream.format("reactdb").option("primaryKey", "seq")
     else:
         documents = rows.selectExpr("key AS id", "new.n AS n", "new.text AS text", "op = 'delete' AS gone")
         made = (

@@ -336,7 +336,8 @@ def documents(path: Path, table: str) -> list[dict[str, Any]]:
 
 def sink_rows(path: Path) -> Iterator[list[Any]]:
     for row in documents(path, "log"):
-        yield [row[name] for name in ("seq", "table", "key", "op", "old", "new")]
+        # A null of a row is left out of the document.
+        yield [row.get(name) for name in ("seq", "table", "key", "op", "old", "new")]
 
 
 def batches(folder: Path) -> dict[str, int]:

@@ -240,12 +240,13 @@ def test_a_backup_put_over_an_open_file_is_noticed_although_compaction_removes_e
 
 def test_a_position_of_spark_in_a_removed_epoch_is_lost_and_not_of_another_history(tmp_path: Path):
     pytest.importorskip("pyspark")
-    from reactdb.spark import positions, reach
+    from reactdb.lake import fleet, reach
+    from reactdb.spark import positions
 
     path = tmp_path / "a.db"
     with reactdb.connect(path, durability="soft") as db:
         db.table_create("games").insert({"id": 0})
-    options = reach.options_of(str(path))
+    options = fleet.FileOptions((str(path),))
     (before,) = reach.read_reaches(options)
     position = positions.Position(before.database, before.position.epoch, 0, before.position.seq)
     for n in range(1, 4):

@@ -12,6 +12,7 @@ import pytest
 import reactdb
 from reactdb.store import exports, log
 from reactdb.store.file.sqlite import connect
+from reactdb.store.snapshot import Snapshot
 
 PAGE_BYTES, LARGE = 10_000, 4_000
 
@@ -117,6 +118,77 @@ def test_a_page_of_changes_ends_with_the_one_that_fills_it(large, is_of_table):
 
     # The first entry made the table.
     assert list(range(2, head + 1)) == seqs
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_pages_of_a_table_are_the_entries_of_all_with_its_number(tmp_path, seed):
+    """Whatever other tables write in between, wherever compaction has cut the log, and wherever pages end."""
+    chance = Random(seed)
+    path = str(tmp_path / "a.db")
+    names = [f"t{number}" for number in range(chance.choice([1, 2, 4]))]
+    with reactdb.connect(path, durability="soft") as db:
+        tables = [db.table_create(name) for name in names]
+        while db.seq < 1_500:
+            table = chance.choice(tables)
+            count = chance.choice([1, 3, 40, 300])
+            keys = [chance.randrange(400) for _ in range(count)]
+            if chance.random() < 0.2:
+                table.get(keys[0]).delete()
+            else:
+                body = b"x" * chance.choice([1, 300])
+                table.insert(
+                    [{"id": key, "n": chance.random(), "body": body} for key in keys], conflict="replace"
+                )
+        if seed % 2:
+            db.compact(keep=chance.randrange(1_500))
+
+    with exports.open_to_read(path) as engine, engine.snapshot() as snapshot:
+        oldest, head = log.read_low_water(snapshot.connection), snapshot.seq
+        bounds = sorted(chance.randrange(oldest, head + 1) for _ in range(2))
+        for since, until in ((oldest, head), bounds):
+            ways: list[dict[str, Any]] = [
+                {"has_old": False},
+                {"has_old": True, "most_bytes": 5_000},
+                {"has_new": False, "has_old": False, "limit": chance.choice([1, 32, 2_000])},
+            ]
+            for way in ways:
+                everything = read_all(snapshot, since, until, None, way)
+                for table_id in {row[1] for row in everything}:
+                    own = [row for row in everything if row[1] == table_id]
+                    assert own == read_all(snapshot, since, until, table_id, way)
+
+
+def read_all(
+    snapshot: Snapshot, since: int, until: int, table_id: int | None, way: dict[str, Any]
+) -> list[tuple[Any, ...]]:
+    """All entries, row by row, read page by page."""
+    rows: list[tuple[Any, ...]] = []
+    while since < until:
+        ids = None if table_id is None else (table_id,)
+        entries, since = log.read(snapshot.connection, snapshot.catalogue, since, until, table_ids=ids, **way)
+        if entries is not None:
+            rows += zip(*(column or [None] * len(entries.seqs) for column in entries), strict=True)
+    return rows
+
+
+@pytest.mark.parametrize("is_of_table", [False, True])
+@pytest.mark.parametrize("has_old", [False, True])
+def test_sqlite_sorts_no_documents_for_a_page_of_changes(tmp_path, is_of_table, has_old):
+    path = str(tmp_path / "a.db")
+    with reactdb.connect(path, durability="soft") as db:
+        db.table_create("games").insert([{"id": number} for number in range(500)])
+    with exports.open_to_read(path) as engine, engine.snapshot() as snapshot:
+        made: list[str] = []
+        connection = snapshot.connection
+        connection.set_trace_callback(made.append)
+        ids = exports.find_table_ids(snapshot, "games") if is_of_table else None
+        exports.changes(snapshot, 0, snapshot.seq, table_ids=ids, with_old=has_old)
+        connection.set_trace_callback(None)
+        reads = [text for text in made if text.startswith("SELECT") and "FROM log l" in text]
+        plans = [row[3] for text in reads for row in connection.execute(f"EXPLAIN QUERY PLAN {text}")]
+
+    assert reads
+    assert [] == [plan for plan in plans if "TEMP B-TREE" in plan or "SEARCH" not in plan]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -40,6 +40,7 @@ def check_path(path: str, *, read_only: bool) -> None:
             path,
             f"it is missing or empty, but its write-ahead log {wal} is not: restore the file, or delete both "
             "with reactdb.delete_database(path)",
+            is_unfinished=is_there,
         )
 
 

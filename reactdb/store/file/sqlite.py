@@ -321,7 +321,9 @@ def translate(error: Exception, operation: str, path: str) -> ReactDBError:
         return DatabaseClosed(path)
     if name == "SQLITE_READONLY_ROLLBACK":
         return CannotOpen(
-            path, "a crash left it half-made, and reading cannot finish that: open it once to write"
+            path,
+            "a crash left it half-made, and reading cannot finish that: open it once to write",
+            is_unfinished=True,
         )
     is_read_only = name.startswith("SQLITE_READONLY") or "readonly database" in text
     # SQLite also complains that it cannot write when it would only read, in a folder where no file can be made.

@@ -9,15 +9,13 @@ Rule of this file: it runs on the driver. It reads positions and the list of tab
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
-from reactdb.errors import HistoryDiverged, HistoryLost, TableNotFound, UsageError
-from reactdb.spark import fleet
-from reactdb.spark.fleet import open_file
-from reactdb.spark.options import Options, parse
-from reactdb.spark.parts import DatabasePosition, Extent
+from reactdb.errors import HistoryDiverged, HistoryLost, TableNotFound
+from reactdb.lake.fleet import FileOptions, Fleet, open_file, refuse_copies
+from reactdb.lake.parts import DatabasePosition, Extent
 from reactdb.store import exports
 from reactdb.store.epochs import Epoch, read_epochs
 from reactdb.store.log import read_low_water
@@ -45,33 +43,30 @@ class Reach:
         return self.position.path
 
 
-def options_of(source: str | Sequence[str], options: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The data source's options for these paths: files, folders, globs, or a list of them."""
-    paths = [source] if isinstance(source, str) else list(source)
-    return {**(options or {}), "paths": json.dumps(paths)}
-
-
-def read_reaches(options: Mapping[str, str], table: str | None = None) -> list[Reach]:
+def read_reaches(
+    options: FileOptions, table: str | None = None, *, ignored: list[str] | None = None
+) -> list[Reach]:
     """The reach of every file in the options, in the order of the paths.
+
+    Args:
+        ignored: The paths of the files that are passed over are added to it.
 
     Raises:
         UsageError: Two files are copies of one database, so their changes would be counted twice.
         TableNotFound: No file has the table.
         CannotOpen, NotADatabase, ...: What is wrong with a file.
     """
-    parsed = parse(options)
-    reaches = [_read_reach(path, parsed) for path in fleet.files_of(parsed)]
-    paths: dict[str, str] = {}
-    for reach in reaches:
-        other = paths.setdefault(reach.database, reach.path)
-        if other != reach.path:
-            raise UsageError(f"{other} and {reach.path} are the same database: leave the copy out")
+    fleet = Fleet(options)
+    reaches = fleet.look_at_all(partial(_read_reach, options=options))
+    if ignored is not None:
+        ignored += fleet.ignored
+    refuse_copies((reach.database, reach.path) for reach in reaches)
     if table is not None and not any(table in reach.position.tables for reach in reaches):
         raise TableNotFound(table)
     return reaches
 
 
-def _read_reach(path: str, options: Options) -> Reach:
+def _read_reach(path: str, options: FileOptions) -> Reach:
     with open_file(path, options) as engine, engine.snapshot() as snapshot:
         connection = snapshot.connection
         seq = read_head_seq(connection)
@@ -99,11 +94,11 @@ def unread(reach: Reach, before: DatabasePosition | None) -> Extent:
     return Extent(reach.database, now.path, now.epoch, since, now.seq)
 
 
-def document_changes(extents: Iterable[Extent], options: Mapping[str, str]) -> int:
+def document_changes(extents: Iterable[Extent], options: FileOptions) -> int:
     """How many changes of documents these extents have. The log has entries of tables and indexes besides."""
-    parsed, count = parse(options), 0
+    count = 0
     for extent in extents:
-        with open_file(extent.path, parsed) as engine, engine.snapshot() as snapshot:
+        with open_file(extent.path, options) as engine, engine.snapshot() as snapshot:
             count += (
                 extent.until
                 - extent.since
@@ -131,8 +126,3 @@ def check_has(reach: Reach, before: DatabasePosition) -> None:
         )
     if before.seq < reach.oldest:
         raise HistoryLost(before.seq, reach.oldest + 1)
-
-
-def ranges(extents: Iterable[Extent]) -> str:
-    """Extents as the data source's option `ranges`."""
-    return json.dumps({extent.path: [extent.since, extent.until] for extent in extents})

@@ -84,7 +84,7 @@ class Manifest:
         number: The part's number, from 1.
         rows: The number of rows in its Parquet files.
         settings: The settings of the run, such as the table; later parts must have the same.
-        schema: The schema of the rows, as Spark writes schemas in JSON.
+        schema: The types of the columns, by their names.
         extents: The changes in this part.
         positions: The read position of each database after this part, by database id.
     """
@@ -222,6 +222,15 @@ class PartFolder:
         flush(self.path)
         return target
 
+    def replace_manifest(self, manifest: Manifest) -> None:
+        """Give the part with this number another manifest: the same rows, with later positions."""
+        folder = self.folder_of(manifest.number)
+        part = STAGING + uuid.uuid4().hex
+        _write_manifest(folder, manifest, part)
+        flush(os.path.join(folder, part))
+        os.replace(os.path.join(folder, part), os.path.join(folder, MANIFEST))
+        flush(folder)
+
     # -----------------------------------------------------------------------------------------------------------
     # Folders in which only the newest part counts
 
@@ -327,8 +336,8 @@ def parquet_rows(folder: str) -> int:
     return count
 
 
-def _write_manifest(folder: str, manifest: Manifest) -> None:
-    with open(os.path.join(folder, MANIFEST), "w", encoding="utf-8") as file:
+def _write_manifest(folder: str, manifest: Manifest, name: str = MANIFEST) -> None:
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
         json.dump({"format": FORMAT, **asdict(manifest)}, file, indent=1)
 
 

@@ -1,0 +1,31 @@
+"""Lake: documents and changes of reactdb's files as tables of Parquet, Delta Lake or Iceberg, without a JVM.
+
+    import reactdb.lake
+
+    outcome = reactdb.lake.export("arena.db", "games", delta="lake/games")
+
+The exporter:
+
+    exporter                  its arguments and its outcome
+    run                       one run: which rows there are
+    reading, rows, columns    pages of a file; the rows of a table; columns of documents that widen
+    staging, casting          rows that wait for their final schema; rows in a wider schema
+
+The files that it reads:
+
+    fleet, reach              the files of a path; the newest and the read position of each
+
+The tables that it writes:
+
+    target                    a table of a lake, as the exporter writes it
+    parquet, parts            a folder of Parquet, which changes by whole parts
+    delta, iceberg            tables of these formats
+    data_files, folder_lock   files of Parquet and their lists of rows; one run at a time
+
+Rule of this package: it stands on the store's read side and never on feeds, and it knows no Spark. Importing it imports no
+pyarrow.
+"""
+
+from reactdb.lake.exporter import Outcome, export
+
+__all__ = ["Outcome", "export"]

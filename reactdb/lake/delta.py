@@ -1,0 +1,479 @@
+"""A table of Delta Lake, written without a JVM.
+
+The rows go to Parquet files (see `data_files`), and delta-rs commits the list of files that come and go. The read positions are
+in the same commit, as Delta's own application transactions, which a table keeps for ever, also when its log is cleaned up:
+
+    reactdb                                    the number of the table's contents: 1 after `create`, one more after each `replace`
+    reactdb:NUMBER:DATABASE                    the newest seq of a database in these contents
+    reactdb:NUMBER:DATABASE:EPOCH              the same, for the part of the database's history that the seq belongs to
+
+Application transactions are found by their names only. So the position of a database is found by the names of its epochs: the
+newest epoch with the database's own seq is the position's. The number is a part of the names because `replace` may leave out
+databases, whose rows are gone and whose positions must not be found any more.
+
+The settings are in the table's configuration, `reactdb.settings`, one for each number: configuration and rows cannot change in
+one commit, so the settings of a new number are written first, and count when the rows with this number are there.
+
+A killed run leaves files that no commit lists. Each file's name has the version that its commit would have made, so a file with a
+version beyond the table's is such a remain, and the next run removes it.
+
+Rule of this file: delta-rs lists files and commits. It never sees a row, and a folder that reactdb did not write is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from reactdb.errors import DatabaseBusy, MissingExtra, SchemaMismatch, StorageError, UsageError
+from reactdb.lake.casting import cast_batches
+from reactdb.lake.data_files import (
+    DataFile,
+    FileWriter,
+    Keys,
+    check_types,
+    check_widening,
+    conform,
+    found_rows,
+    plain_schema,
+    rewrite,
+    rows_of,
+    storage_errors,
+    write_all,
+)
+from reactdb.lake.folder_lock import LOCK, lock_folder
+from reactdb.lake.parts import DatabasePosition, flush
+from reactdb.lake.target import Note, TargetState
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+LOG: Final = "_delta_log"
+SETTINGS: Final = "reactdb.settings"
+TRANSACTION: Final = "reactdb"
+FILE_NAME: Final = re.compile(r"reactdb-(\d{20})-[0-9a-f]{32}\.parquet")
+# Bounds of longer texts would make the log large. Delta's own writers cut them; a missing bound is right as well.
+MAX_BOUND_CHARACTERS: Final = 32
+# Features of readers that change nothing about the files: any other, such as deletion vectors, changes which rows a file has.
+KNOWN_FEATURES: Final = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
+
+
+class DeltaTarget:
+    """A table of Delta Lake in a folder, as a `LakeTable`.
+
+    Args:
+        path: The folder, which is created by the first run that writes.
+
+    Thread safety: none; `lock` keeps other runs out.
+
+    Raises:
+        MissingExtra: The package deltalake is not installed.
+    """
+
+    def __init__(self, path: str) -> None:
+        try:
+            import deltalake
+
+            # The first version that commits files which take the place of others has this class.
+            from deltalake.transaction import RemoveAction  # noqa: F401
+        except ImportError as missing:
+            raise MissingExtra("exporting to Delta", "deltalake 1.6.6 or later", "lake") from missing
+        self._library = deltalake
+        self.path = os.path.abspath(path)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # The table
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        self._open()
+        with lock_folder(self.path) as alone:
+            if alone:
+                self._remove_remains()
+            yield
+
+    def _open(self) -> DeltaTable | None:
+        """The table as it is now; None if there is none, or one without its first rows.
+
+        Raises:
+            UsageError: The folder holds something else.
+            StorageError: The table cannot be read.
+        """
+        if not os.path.isdir(self.path):
+            if os.path.lexists(self.path):
+                raise UsageError(f"{self.path} is no folder")
+            return None
+        if not os.path.isdir(os.path.join(self.path, LOG)) or not any(
+            name.endswith((".json", ".parquet")) and not name.startswith("_")
+            for name in os.listdir(os.path.join(self.path, LOG))
+        ):
+            for name in sorted(os.listdir(self.path)):
+                if name not in (LOCK, LOG) and not FILE_NAME.fullmatch(name):
+                    raise UsageError(
+                        f"{self.path} has {name!r} in it, which is no table of Delta: choose another folder"
+                    )
+            return None
+        with self._errors("read"):
+            table = self._library.DeltaTable(self.path)
+        if SETTINGS not in table.metadata().configuration:
+            raise UsageError(
+                f"{self.path} is a table that reactdb did not write, and is left alone: choose another folder"
+            )
+        features = set(table.protocol().reader_features or ()) - KNOWN_FEATURES
+        if (
+            features
+            or table.protocol().min_reader_version not in (1, 3)
+            or table.metadata().partition_columns
+        ):
+            raise UsageError(
+                f"{self.path} was changed by another program, and cannot be written by reactdb any more: "
+                + (f"its readers need {', '.join(sorted(features))}" if features else "its layout is another")
+            )
+        return None if table.transaction_version(TRANSACTION) is None else table
+
+    def _existing(self) -> DeltaTable:
+        table = self._open()
+        if table is None:
+            raise StorageError(f"{self.path} has no table any more")
+        return table
+
+    def _remove_remains(self) -> None:
+        """Remove what a killed run left behind. Under the lock: no other run can be writing now."""
+        table = self._open()
+        newest = -1 if table is None else table.version()
+        for name in os.listdir(self.path):
+            match = FILE_NAME.fullmatch(name)
+            if match and int(match[1]) > newest:
+                os.remove(os.path.join(self.path, name))
+        if table is None and os.path.isdir(os.path.join(self.path, LOG)):
+            # `_open` has checked that it is ours, and it never had rows.
+            shutil.rmtree(os.path.join(self.path, LOG))
+
+    def state(self, databases: Mapping[str, Sequence[str]]) -> TargetState | None:
+        table = self._open()
+        if table is None:
+            return None
+        number = _number(table)
+        positions = {}
+        for database, epochs in databases.items():
+            seq = table.transaction_version(f"{TRANSACTION}:{number}:{database}")
+            if seq is not None:
+                names = (
+                    epoch
+                    for epoch in epochs
+                    if table.transaction_version(f"{TRANSACTION}:{number}:{database}:{epoch}") == seq
+                )
+                # Without one, the epoch is none of the database's: its history has changed, and the exporter says so.
+                positions[database] = DatabasePosition("", next(names, ""), seq)
+        settings = json.loads(table.metadata().configuration[SETTINGS] or "{}")
+        return TargetState(_schema(table), settings[str(number)], positions)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Writing
+
+    def create(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
+        schema = _checked(schema)
+        with self._writer(1, schema) as writer:
+            write_all(writer, batches)
+            writer.finish()
+            with self._errors("written"):
+                table = self._library.DeltaTable.create(
+                    self.path,
+                    self._delta_schema(schema),
+                    configuration={SETTINGS: json.dumps({"1": dict(note.settings)}, sort_keys=True)},
+                    raise_if_key_not_exists=False,
+                )
+            self._commit(table, "append", schema, writer, [], note, 1)
+        return writer.rows
+
+    def replace(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
+        schema = _checked(schema)
+        table = self._existing()
+        number = _number(table)
+        with self._writer(table.version() + 2, schema) as writer:
+            write_all(writer, batches)
+            writer.finish()
+            settings = json.loads(table.metadata().configuration[SETTINGS] or "{}")
+            settings = {str(number): settings[str(number)], str(number + 1): dict(note.settings)}
+            with self._errors("written"):
+                table.alter.set_table_properties(
+                    {SETTINGS: json.dumps(settings, sort_keys=True)}, raise_if_not_exists=False
+                )
+                table = self._library.DeltaTable(self.path)
+            self._commit(table, "overwrite", schema, writer, [], note, number + 1)
+        return writer.rows
+
+    def append(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
+        table = self._existing()
+        kept = _schema(table)
+        with self._writer(table.version() + 1, kept) as writer:
+            write_all(writer, batches)
+            writer.finish()
+            self._commit(table, "append", kept, writer, [], note, _number(table))
+        return writer.rows
+
+    def merge(self, rows: pa.Table, deleted: pa.Table, keys: Sequence[str], note: Note) -> None:
+        table = self._existing()
+        schema = _schema(table)
+        key_schema = pa.schema([schema.field(name) for name in keys])
+        changed = Keys(
+            pa.concat_tables(
+                [
+                    conform(rows.select(list(keys)), key_schema),
+                    conform(deleted.select(list(keys)), key_schema),
+                ]
+            )
+        )
+        with self._writer(table.version() + 1, schema) as writer:
+            replaced = rewrite(writer, self._files(table), changed, rows, schema)
+            writer.finish()
+            self._commit(table, "append", schema, writer, replaced, note, _number(table))
+
+    def widen(self, schema: pa.Schema) -> None:
+        table = self._existing()
+        have = _schema(table)
+        want = _checked(schema)
+        anew = check_widening(have, want)
+        if have.equals(want):
+            return
+        if not anew:
+            # No row, so the commit is the new schema alone.
+            with self._errors("written"):
+                self._library.write_deltalake(table, want.empty_table(), mode="append", schema_mode="merge")
+            self._flush_log(table.version() + 1)
+            return
+        with self._writer(table.version() + 1, want) as writer:
+            for path, _ in self._files(table):
+                for piece in rows_of(path, None, have):
+                    write_all(writer, cast_batches(piece.to_batches(), want))
+            writer.finish()
+            self._commit(table, "overwrite", want, writer, [], None, _number(table))
+
+    def advance(self, note: Note) -> None:
+        table = self._existing()
+        schema = _schema(table)
+        with self._writer(table.version() + 1, schema) as writer:
+            self._commit(table, "append", schema, writer, [], note, _number(table))
+
+    def scan(self) -> Iterator[pa.RecordBatch]:
+        table = self._existing()
+        schema = _schema(table)
+        for path, _ in self._files(table):
+            for piece in rows_of(path, None, schema):
+                yield from piece.to_batches()
+
+    def lookup(self, keys: pa.Table, where_current: bool) -> pa.Table:
+        table = self._existing()
+        schema = _schema(table)
+        wanted = Keys(conform(keys, pa.schema([schema.field(name) for name in keys.schema.names])))
+        found = [schema.empty_table()]
+        for path, _ in self._files(table):
+            found += found_rows(path, wanted, schema)
+        rows = pa.concat_tables(found)
+        return rows.filter(rows.column("is_current")) if where_current else rows
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Files and commits
+
+    def _delta_schema(self, schema: pa.Schema) -> Any:
+        return self._library.Schema.from_arrow(schema)
+
+    def _writer(self, version: int, schema: pa.Schema) -> FileWriter:
+        """A writer of files for the commit that makes `version`."""
+        return FileWriter(
+            lambda: os.path.join(self.path, f"reactdb-{version:020}-{uuid.uuid4().hex}.parquet"), schema
+        )
+
+    def _files(self, table: DeltaTable) -> list[tuple[str, int]]:
+        with self._errors("read"):
+            actions = pa.table(table.get_add_actions(flatten=True))
+        return [
+            (os.path.join(self.path, path), size)
+            for path, size in zip(
+                actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist(), strict=True
+            )
+        ]
+
+    def _commit(
+        self,
+        table: DeltaTable,
+        mode: str,
+        schema: pa.Schema,
+        writer: FileWriter,
+        replaced: Sequence[str],
+        note: Note | None,
+        number: int,
+    ) -> None:
+        """Commit the writer's files, and the removal of those that are replaced, with the positions."""
+        from deltalake.transaction import AddAction, RemoveAction
+
+        now = int(time.time() * 1000)
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(
+                os.path.basename(file.path), file.bytes, {}, now, True, json.dumps(_statistics(file, schema))
+            )
+            for file in writer.files
+        ]
+        actions += [RemoveAction(os.path.relpath(path, self.path), True, now) for path in replaced]
+        transactions = []
+        if note is not None:
+            seqs = {TRANSACTION: number}
+            for database, position in note.positions.items():
+                name = f"{TRANSACTION}:{number}:{database}"
+                seqs |= {name: position.seq, f"{name}:{position.epoch}": position.seq}
+            transactions = [self._library.Transaction(name, seq) for name, seq in seqs.items()]
+        properties = self._library.CommitProperties(app_transactions=transactions)
+        # From here on only `_remove_remains` may remove the files: after an error the commit may be there or not.
+        writer.keep()
+        with self._errors("written"):
+            try:
+                table.create_write_transaction(
+                    actions, mode, self._delta_schema(schema), commit_properties=properties
+                )
+            except self._library.exceptions.CommitFailedError as error:
+                raise DatabaseBusy(
+                    f"another program has changed {self.path} meanwhile; run it again to go on from there"
+                ) from error
+        self._flush_log(table.version() + 1)
+
+    def _flush_log(self, version: int) -> None:
+        """Flush a commit to the disk: delta-rs leaves that to the system."""
+        log = os.path.join(self.path, LOG)
+        name = os.path.join(log, f"{version:020}.json")
+        if os.path.exists(name):
+            flush(name)
+        flush(log)
+        flush(self.path)
+
+    @contextmanager
+    def _errors(self, verb: str) -> Iterator[None]:
+        # delta-rs raises plain Exceptions for some errors of its parts.
+        with storage_errors(self.path, verb, Exception):
+            yield
+
+
+def _number(table: DeltaTable) -> int:
+    number = table.transaction_version(TRANSACTION)
+    assert number is not None
+    return number
+
+
+def _schema(table: DeltaTable) -> pa.Schema:
+    return plain_schema(pa.schema(table.schema().to_arrow()))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What Delta can hold
+
+
+def _checked(schema: pa.Schema) -> pa.Schema:
+    """The schema without metadata, if Delta can hold it.
+
+    Raises:
+        UsageError: It has a type that Delta lacks.
+        SchemaMismatch: Two names differ in case only, which Delta takes for one.
+    """
+    check_types(schema, "Delta")
+    _check_names(list(schema), "")
+    return plain_schema(schema)
+
+
+def _check_names(fields: Sequence[pa.Field], within: str) -> None:
+    seen: dict[str, str] = {}
+    for field in fields:
+        name = f"{within}{field.name}"
+        other = seen.setdefault(field.name.lower(), name)
+        if other != name:
+            raise SchemaMismatch(
+                f"column `{name}`",
+                f"Delta takes it for column `{other}`, because it ignores case",
+                "export to Parquet or Iceberg, or leave new fields out with contract=discard",
+            )
+        _check_nested(field.type, f"{name}.")
+
+
+def _check_nested(type_: pa.DataType, within: str) -> None:
+    if kinds.is_struct(type_):
+        _check_names(list(type_), within)
+    elif kinds.is_list(type_):
+        _check_nested(type_.value_type, within)
+    elif kinds.is_map(type_):
+        _check_nested(type_.item_type, within)
+
+
+def _statistics(file: DataFile, schema: pa.Schema) -> dict[str, Any]:
+    """The statistics with which readers pass over files: rows, and the bounds and nulls of columns on the top level.
+
+    No bounds for doubles: Parquet's leave out NaN, which Delta's readers put above all numbers.
+    """
+    smallest: dict[str, Any] = {}
+    largest: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    columns = {field.name: field.type for field in schema if not kinds.is_nested(field.type)}
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    at = 0
+    for field in schema:
+        index, at = at, at + _leaves(field.type)
+        if field.name not in columns:
+            continue
+        statistics = [group.column(index).statistics for group in groups]
+        if any(one is None or not one.has_null_count for one in statistics):
+            continue
+        nulls[field.name] = sum(one.null_count for one in statistics)
+        # A group of nulls only has no bounds, and needs none.
+        bounded = [one for one in statistics if one.null_count < one.num_values + one.null_count]
+        if not bounded or not all(one.has_min_max for one in bounded):
+            continue
+        low = _bound(min(one.min for one in bounded), field.type, False)
+        high = _bound(max(one.max for one in bounded), field.type, True)
+        if low is not None and high is not None:
+            smallest[field.name], largest[field.name] = low, high
+    return {
+        "numRecords": file.metadata.num_rows,
+        "minValues": smallest,
+        "maxValues": largest,
+        "nullCount": nulls,
+    }
+
+
+def _leaves(type_: pa.DataType) -> int:
+    """The number of columns that Parquet makes of a column."""
+    if kinds.is_struct(type_):
+        return sum(_leaves(field.type) for field in type_)
+    if kinds.is_list(type_):
+        return _leaves(type_.value_type)
+    if kinds.is_map(type_):
+        return _leaves(type_.key_type) + _leaves(type_.item_type)
+    return 1
+
+
+def _bound(value: Any, type_: pa.DataType, upper: bool) -> Any:
+    """A bound as Delta's log has it; None for types without one there."""
+    if kinds.is_signed_integer(type_):
+        return value
+    if kinds.is_string(type_):
+        return value if len(value) <= MAX_BOUND_CHARACTERS else None
+    if kinds.is_date32(type_) and isinstance(value, date):
+        return value.isoformat()
+    if kinds.is_timestamp(type_) and isinstance(value, datetime):
+        # The log has milliseconds: an upper bound goes to the next one.
+        value = value.astimezone(UTC)
+        whole = value.replace(microsecond=value.microsecond // 1000 * 1000)
+        if upper and whole != value:
+            try:
+                whole += timedelta(milliseconds=1)
+            except OverflowError:
+                return None
+        return whole.strftime("%Y-%m-%dT%H:%M:%S.").zfill(20) + f"{whole.microsecond // 1000:03}Z"
+    return None

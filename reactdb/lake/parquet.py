@@ -1,0 +1,350 @@
+"""Parquet: a table of the lake as a folder of Parquet files, without a table format.
+
+    changes          FOLDER/increment=000001/part-00000.parquet, ...   parts that add up: read FOLDER
+    current, scd2    FOLDER/_generation-000001/part-00000.parquet      only the newest counts: read FOLDER/latest
+    as of a moment   FOLDER/part-00000.parquet                         written once: read FOLDER
+
+`parts` has the rules by which a part appears as a whole, with its positions. A merge writes a new generation: it streams the rows
+of the one before, without those that are replaced or removed. All files of a folder have one schema, because readers of Parquet
+take that of the first file and leave other columns out without a word. So a new column is written into the older increments, file
+by file; each of these files is replaced as a whole, the newest last, and its schema counts.
+
+Rule of this file: rows are streamed, so memory is bounded by the rows of a call and a group of rows of a file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from reactdb.errors import DiskFull, StorageError
+from reactdb.lake.casting import cast_array, cast_batches, paths_to_double
+from reactdb.lake.parts import (
+    GENERATION,
+    INCREMENT,
+    LATEST,
+    Manifest,
+    PartFolder,
+    flush,
+    refuse_taken,
+    whole_folder,
+)
+from reactdb.lake.target import Note, TargetState
+
+FILE = "part-00000.parquet"
+# A group of rows ends with the batch that brings it to one of these. Readers hold a group in memory, writers too.
+GROUP_ROWS = 128 * 1024
+GROUP_BYTES = 32 * 1024 * 1024
+BATCH_ROWS = 16 * 1024
+
+
+class ParquetTarget:
+    """A folder of parts as a `LakeTable`.
+
+    Args:
+        path: The folder.
+        kind: `changes`, `current` or `scd2`.
+    """
+
+    def __init__(self, path: str, kind: str) -> None:
+        self._folder = PartFolder(path, kind, INCREMENT if kind == "changes" else GENERATION)
+        self._is_one_state = kind != "changes"
+        self._newest: Manifest | None = None
+        self._schema: pa.Schema | None = None
+
+    @property
+    def path(self) -> str:
+        """What readers open."""
+        if not self._is_one_state:
+            return self._folder.path
+        latest = os.path.join(self._folder.path, LATEST)
+        numbers = self._folder.numbers()
+        return latest if os.path.lexists(latest) or not numbers else self._folder.folder_of(numbers[-1])
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        with self._folder.lock():
+            if self._is_one_state and self._folder.numbers():
+                # A run that was killed after its commit has not done it.
+                self._folder.point_to_newest()
+            yield
+
+    def state(self, databases: Mapping[str, Sequence[str]]) -> TargetState | None:
+        self._newest = self._folder.newest()
+        if self._newest is None:
+            return None
+        self._schema = read_schema(self._file(self._newest.number))
+        return TargetState(self._schema, self._newest.settings, self._newest.positions)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Writes
+
+    def create(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
+        return self._commit(schema, batches, note)
+
+    def replace(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
+        if self._is_one_state:
+            return self._commit(schema, batches, note)
+        with self._folder.stage() as staged:
+            count = write_file(staged, schema, batches)
+            # The newest part goes first, so that what is left is whole at any moment: a beginning, with its own positions.
+            for number in reversed(self._folder.numbers()):
+                shutil.rmtree(self._folder.folder_of(number))
+            self._newest = None
+            self._commit_staged(staged, schema, count, note)
+        return count
+
+    def append(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
+        if not self._is_one_state:
+            return self._commit(schema, batches, note)
+        count = 0
+
+        def counted() -> Iterator[pa.RecordBatch]:
+            nonlocal count
+            for batch in batches:
+                count += len(batch)
+                yield batch
+
+        self._commit(schema, (batch for part in (self.scan(), counted()) for batch in part), note)
+        return count
+
+    def merge(self, rows: pa.Table, deleted: pa.Table, keys: Sequence[str], note: Note) -> None:
+        gone = pa.concat_tables([rows.select(list(keys)), deleted.select(list(keys))])
+        kept = (without_keys(batch, gone) for batch in self.scan())
+        self._commit(rows.schema, (batch for part in (kept, rows.to_batches()) for batch in part), note)
+
+    def widen(self, schema: pa.Schema) -> None:
+        assert self._newest is not None
+        assert self._schema is not None
+        self._check_exact(schema)
+        if not self._is_one_state:
+            for number in self._folder.numbers():
+                self._rewrite(number, schema)
+        # A state of its own gets the schema with its next generation, which has to be written anyway.
+        self._schema = schema
+
+    def advance(self, note: Note) -> None:
+        assert self._newest is not None
+        newest = self._newest
+        manifest = Manifest(
+            newest.kind, newest.number, newest.rows, dict(note.settings), newest.schema, newest.extents,
+            dict(note.positions),
+        )  # fmt: skip
+        self._folder.replace_manifest(manifest)
+        self._newest = manifest
+
+    def _commit(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
+        with self._folder.stage() as staged:
+            count = write_file(staged, schema, batches)
+            self._commit_staged(staged, schema, count, note)
+        return count
+
+    def _commit_staged(self, staged: str, schema: pa.Schema, count: int, note: Note) -> None:
+        numbers = self._folder.numbers()
+        manifest = make_manifest(self._folder.kind, (numbers or [0])[-1] + 1, count, schema, note)
+        self._folder.commit(staged, manifest)
+        self._newest, self._schema = manifest, schema
+        if self._is_one_state:
+            self._folder.point_to_newest()
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Reads
+
+    def scan(self) -> Iterator[pa.RecordBatch]:
+        assert self._newest is not None
+        assert self._schema is not None
+        numbers = [self._newest.number] if self._is_one_state else self._folder.numbers()
+        for number in numbers:
+            yield from cast_batches(read_file(self._file(number)), self._schema)
+
+    def lookup(self, keys: pa.Table, where_current: bool) -> pa.Table:
+        assert self._schema is not None
+        found = []
+        for batch in self.scan():
+            chosen = batch.filter(batch.column("is_current")) if where_current else batch
+            chosen = with_keys(chosen, keys)
+            if len(chosen):
+                found.append(chosen)
+        return pa.Table.from_batches(found, self._schema)
+
+    def _file(self, number: int) -> str:
+        return os.path.join(self._folder.folder_of(number), FILE)
+
+    # -----------------------------------------------------------------------------------------------------------
+    # Wider schemas
+
+    def _check_exact(self, schema: pa.Schema) -> None:
+        """Raises: InexactNumber."""
+        assert self._schema is not None
+        paths = paths_to_double(pa.struct(list(self._schema)), pa.struct(list(schema)))
+        names = list(dict.fromkeys(path[0] for path in paths))
+        if not names:
+            return
+        numbers = [self._newest.number] if self._is_one_state and self._newest else self._folder.numbers()
+        for number in numbers:
+            for batch in read_file(self._file(number), names):
+                for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                    cast_array(column, schema.field(name).type, (name,))
+
+    def _rewrite(self, number: int, schema: pa.Schema) -> None:
+        """Write an increment again, with another schema, in place of its file."""
+        path = self._file(number)
+        if read_schema(path).equals(schema):
+            return
+        # Readers leave names out that begin so.
+        part = os.path.join(os.path.dirname(path), f"_{uuid.uuid4().hex}")
+        try:
+            _write(part, schema, cast_batches(read_file(path), schema))
+            flush(part)
+            os.replace(part, path)
+        finally:
+            if os.path.exists(part):
+                os.unlink(part)
+        flush(os.path.dirname(path))
+
+
+class ParquetSnapshot:
+    """A folder of Parquet that is written once: documents as of a moment.
+
+    Args:
+        overwrite: Replace a folder that was written so before.
+    """
+
+    def __init__(self, path: str, overwrite: bool) -> None:
+        self.path = os.path.abspath(path)
+        self._overwrite = overwrite
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Nothing to lock: of two runs, the one that ends first gives the folder its name, and the other fails."""
+        refuse_taken(self.path, self._overwrite)
+        yield
+
+    def state(self, databases: Mapping[str, Sequence[str]]) -> TargetState | None:
+        return None
+
+    def create(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
+        with whole_folder(self.path, self._overwrite) as (staged, commit):
+            count = write_file(staged, schema, batches)
+            commit(make_manifest("snapshot", 1, count, schema, note))
+        return count
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Files
+
+
+def make_manifest(kind: str, number: int, count: int, schema: pa.Schema, note: Note) -> Manifest:
+    types = {field.name: str(field.type) for field in schema}
+    return Manifest(kind, number, count, dict(note.settings), types, list(note.extents), dict(note.positions))
+
+
+def write_file(folder: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Write rows to a new folder as one file, and return their number."""
+    os.makedirs(folder)
+    return _write(os.path.join(folder, FILE), schema, batches)
+
+
+def _write(path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    count = 0
+    with disk_errors(path), pq.ParquetWriter(path, schema) as writer:
+        for table in grouped(schema, batches):
+            count += len(table)
+            writer.write_table(table, row_group_size=len(table))
+    return count
+
+
+def grouped(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The batches as tables of the size of a group of rows."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not len(batch):
+            continue
+        held.append(batch)
+        rows += len(batch)
+        size += batch.nbytes
+        if rows >= GROUP_ROWS or size >= GROUP_BYTES:
+            yield pa.Table.from_batches(held, schema)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held, schema)
+
+
+def read_schema(path: str) -> pa.Schema:
+    with file_errors(path):
+        return pq.read_schema(path)
+
+
+def read_file(path: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, some at a time. A column that it lacks is left out.
+
+    Raises:
+        StorageError: It cannot be read.
+    """
+    with file_errors(path), pq.ParquetFile(path) as file:
+        names = None if columns is None else [name for name in columns if name in file.schema_arrow.names]
+        yield from file.iter_batches(batch_size=BATCH_ROWS, columns=names)
+
+
+@contextmanager
+def file_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise StorageError(f"{path} cannot be read: {error}") from error
+
+
+@contextmanager
+def disk_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"no room on the disk for {path}") from error
+        raise StorageError(f"{path} cannot be written: {error}") from error
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Rows by their keys
+
+
+def without_keys(batch: pa.RecordBatch, keys: pa.Table) -> pa.RecordBatch:
+    """The rows whose keys are not among these."""
+    return _join(batch, keys, "left anti")
+
+
+def with_keys(batch: pa.RecordBatch, keys: pa.Table) -> pa.RecordBatch:
+    """The rows whose keys are among these."""
+    return _join(batch, keys, "left semi")
+
+
+def _join(batch: pa.RecordBatch, keys: pa.Table, how: str) -> pa.RecordBatch:
+    if not len(batch) or not len(keys):
+        return batch if how == "left anti" else batch.slice(0, 0)
+    names = keys.column_names
+    if len(names) == 1:
+        mask = pc.is_in(batch.column(names[0]), value_set=keys.column(0).combine_chunks())
+        return batch.filter(pc.invert(mask) if how == "left anti" else mask)
+    # Arrow joins no tables with structs or lists, so the rows' numbers are joined, and then taken.
+    numbered = pa.table({name: batch.column(name) for name in names}).append_column(
+        NUMBER, pa.array(range(len(batch)), pa.int64())
+    )
+    numbers = numbered.join(keys, keys=list(names), join_type=how, use_threads=False).column(NUMBER)
+    return batch.take(
+        pc.array_take(numbers.combine_chunks(), pc.array_sort_indices(numbers.combine_chunks()))
+    )
+
+
+NUMBER = "\x00row"
+
+
+__all__ = ["ParquetSnapshot", "ParquetTarget"]

@@ -1,0 +1,204 @@
+"""Reading: documents as of a seq, and changes of the log, of one file: page by page, each in a short transaction.
+
+Both come as `Page`s, columns of a few thousand rows at most. A document of a snapshot is a row with the `op` `read`.
+
+Rule of this file: bytes out of the file, verified; nothing is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from operator import sub
+
+from reactdb.change import KINDS
+from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption
+from reactdb.lake.fleet import FileOptions, open_file
+from reactdb.lake.reach import Reach
+from reactdb.store import exports
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.engine import Engine
+from reactdb.store.log import name_of
+from reactdb.store.snapshot import Snapshot
+from reactdb.values.scalars import EPOCH, microseconds_of
+
+READ = "read"
+# Every key is at or after FIRST and before END, because no key begins with FF.
+FIRST, END = b"", b"\xff"
+
+
+@dataclass(slots=True)
+class Page:
+    """Rows of one file, column by column.
+
+    Attributes:
+        tables, ops: The name of the table, and the kind of change or `read`.
+        times: Milliseconds since 1970; None for `read`.
+        prevs: The seq of the entry before of the same key; None if there is none, and for `read`.
+        olds, bodies: The documents before and after, encoded; `olds` is empty where they were not asked for.
+    """
+
+    reach: Reach
+    seqs: Sequence[int]
+    tables: Sequence[str]
+    keys: Sequence[bytes]
+    ops: Sequence[str]
+    times: Sequence[int | None]
+    commits: Sequence[int]
+    origins: Sequence[str | None]
+    prevs: Sequence[int | None]
+    olds: Sequence[bytes | None]
+    bodies: Sequence[bytes | None]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def pick(self, places: Sequence[int]) -> Page:
+        """Some of the rows, by their places."""
+        columns = [getattr(self, name) for name in COLUMNS]
+        return Page(self.reach, *[[column[place] for place in places] for column in columns])
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the documents."""
+        return sum(len(body) for bodies in (self.olds, self.bodies) for body in bodies if body is not None)
+
+
+COLUMNS = ("seqs", "tables", "keys", "ops", "times", "commits", "origins", "prevs", "olds", "bodies")
+
+
+def page_of_documents(
+    reach: Reach, table: str, seq: int, keys: Sequence[bytes], bodies: Sequence[bytes]
+) -> Page:
+    """Documents as rows with the `op` `read`."""
+    count = len(keys)
+    nothing = [None] * count
+    return Page(
+        reach, [seq] * count, [table] * count, keys, [READ] * count, nothing, [seq] * count, nothing, nothing, nothing,
+        bodies,
+    )  # fmt: skip
+
+
+class FileReader:
+    """One file, open to read. Its state is that of `reach`, also when others write to it meanwhile."""
+
+    def __init__(self, engine: Engine, reach: Reach) -> None:
+        self.reach = reach
+        self._engine = engine
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Snapshot]:
+        with self._engine.snapshot() as snapshot:
+            exports.check_same(self._engine, snapshot, self.reach.database, self.reach.position.seq)
+            yield snapshot
+
+    def table_at(self, name: str, seq: int) -> TableInfo | None:
+        """The table that has this name at `seq`; None where there is none."""
+        with self._snapshot() as snapshot:
+            info = snapshot.catalogue.at(name, seq)
+            return info if info is not None and info.owner is None else None
+
+    def table_ids(self, name: str) -> tuple[int, ...]:
+        """The numbers of all tables that have, or had, this name."""
+        with self._snapshot() as snapshot:
+            return exports.find_table_ids(snapshot, name)
+
+    def count(self, table: TableInfo) -> int:
+        """How many documents the table has now."""
+        with self._snapshot() as snapshot:
+            return snapshot.count(table)
+
+    def seq_as_of(self, moment: int | datetime) -> int:
+        """The seq of the state at this moment.
+
+        Raises:
+            InvalidOption: It is in the future.
+            HistoryLost: Compaction has removed it.
+        """
+        reach, newest = self.reach, self.reach.position.seq
+        if isinstance(moment, datetime):
+            time_ms = microseconds_of(moment - EPOCH) // 1000
+            with self._snapshot() as snapshot:
+                seq = min(newest, exports.find_newest_seq(snapshot, time_ms))
+                if seq <= reach.oldest and reach.oldest:
+                    entry = snapshot.entry(reach.oldest)
+                    if entry is None or entry.time > time_ms:
+                        raise HistoryLost(reach.oldest - 1, reach.oldest + 1)
+                return seq
+        if moment > newest:
+            raise InvalidOption(
+                f"seq {moment} is in the future of {reach.path}: its newest change has seq {newest}"
+            )
+        if moment < reach.oldest:
+            raise HistoryLost(moment, reach.oldest + 1)
+        return moment
+
+    def commit_end(self, seq: int) -> int:
+        """The last seq of the commit that `seq` belongs to."""
+        with self._snapshot() as snapshot:
+            return min(exports.find_commit_start(snapshot, seq + 1) - 1, self.reach.position.seq)
+
+    def documents(self, table: TableInfo, seq: int) -> Iterator[Page]:
+        """The documents of a table as of `seq`, in order of their keys.
+
+        Raises:
+            HistoryLost, CorruptDatabase.
+        """
+        start: bytes | None = FIRST
+        while start is not None:
+            with self._snapshot() as snapshot:
+                found = exports.documents(snapshot, table, seq, start, END)
+            start = found.next_start
+            if found.keys:
+                yield page_of_documents(self.reach, table.name, seq, found.keys, found.bodies)
+
+    def changes(
+        self, since: int, until: int, table_ids: Sequence[int] | None, *, with_old: bool
+    ) -> tuple[Page | None, int]:
+        """A page of the changes with since < seq <= until, oldest first, and the position that it leads to.
+
+        Args:
+            table_ids: Of these tables; None: of all that users see.
+
+        Raises:
+            HistoryLost, CorruptDatabase.
+        """
+        if table_ids == ():
+            return None, until
+        with self._snapshot() as snapshot:
+            entries, position = exports.changes(
+                snapshot, since, until, table_ids=table_ids, with_old=with_old
+            )
+            if entries is None:
+                return None, position
+            names = {number: str(name_of(number, snapshot.catalogue)) for number in set(entries.table_ids)}
+        nothing = [None] * len(entries.keys)
+        page = Page(
+            self.reach,
+            entries.seqs,
+            [names[number] for number in entries.table_ids],
+            entries.keys,
+            [KINDS[kind] for kind in entries.kinds],
+            entries.times,
+            list(map(sub, entries.seqs, entries.steps)),
+            entries.origins,
+            entries.prevs,
+            entries.olds if with_old else nothing,
+            entries.bodies,
+        )
+        return page, position
+
+
+@contextmanager
+def open_reader(reach: Reach, options: FileOptions) -> Iterator[FileReader]:
+    """Open a file whose reach is known.
+
+    Raises:
+        HistoryDiverged: It was replaced meanwhile.
+    """
+    with open_file(reach.path, options) as engine:
+        if engine.database_id != reach.database:
+            raise HistoryDiverged(f"{reach.path} was replaced by another database while it was read")
+        yield FileReader(engine, reach)
