@@ -98,11 +98,11 @@ class DocumentColumn:
     ) -> list[Any]:
         """The arrays of the documents of these rows, with null in place of misfits."""
         try:
-            arrays, misfits = self._fit(bodies)
+            arrays, misfits = self.fit(bodies)
         except Misfit:
             for number, body in zip(numbers, bodies, strict=True):
                 try:
-                    self._fit([body])
+                    self.fit([body])
                 except Misfit as misfit:
                     # Null is not allowed in place of the value.
                     raise SchemaMismatch(describe(number), self._place(misfit)) from None
@@ -114,8 +114,12 @@ class DocumentColumn:
             rows.add(numbers[place], self.name or "document", document, str(misfits[place]))
         return arrays
 
-    def _fit(self, bodies: Sequence[bytes]) -> tuple[list[Any], dict[int, Misfit]]:
-        """The arrays and the misfits: for a STRUCT an array per field, otherwise the column's array."""
+    def fit(self, bodies: Sequence[bytes]) -> tuple[list[Any], dict[int, Misfit]]:
+        """The arrays, for a struct an array per field, otherwise the column's; and the misfits, by the places of the documents.
+
+        Raises:
+            Misfit: A value does not fit in a column without nulls.
+        """
         column = self.column
         if not isinstance(column, Struct) or not column.names:
             array, misfits = column.fit(decode_many(bodies))

@@ -65,13 +65,13 @@ class Seen:
     """The values at one place of the documents.
 
     Attributes:
-        kinds: Their Python types, without None.
+        kinds: How many of them are of each Python type, without None.
         bits, digits, scale: The bits of the largest int; the most digits before, and after the decimal point.
         fields: The fields of dicts.
         element: The elements of lists.
     """
 
-    kinds: set[type] = field(default_factory=set)
+    kinds: dict[type, int] = field(default_factory=dict)
     bits: int = 0
     digits: int = 0
     scale: int = 0
@@ -84,7 +84,8 @@ class Seen:
         if value is None:
             return
         # A value of a registered type is its text.
-        self.kinds.add(str if is_registered(kind) else kind)
+        said = str if is_registered(kind) else kind
+        self.kinds[said] = self.kinds.get(said, 0) + 1
         if kind is dict:
             fields = self.fields
             for name, inner in value.items():
@@ -125,7 +126,8 @@ class TypeInference:
     """Collects the documents of a sample and infers their schema.
 
     Args:
-        conflict_type: The type of a field whose values have no common type.
+        conflict_type: The type of a field whose values have no common type. None: the type of most of its values, for callers
+            that keep the other values elsewhere.
 
     Attributes:
         conflicts: The fields without a common type; filled by `fields`.
@@ -152,7 +154,9 @@ class TypeInference:
             type_ = self._type(inner, f"{path}{name}")
             metadata: dict[str, Any] = {}
             if len(self.conflicts) > before and self.conflicts[-1].path.rstrip("[]") == f"{path}{name}":
-                metadata = {CONFLICT: ", ".join(self.conflicts[-1].kinds), ANYTHING: True}
+                metadata = {CONFLICT: ", ".join(self.conflicts[-1].kinds)}
+                if self._conflict_type is not None:
+                    metadata[ANYTHING] = True
             elif is_unseen(inner):
                 metadata = {ANYTHING: True}
             fields.append(make_field(name, type_, metadata))
@@ -160,6 +164,22 @@ class TypeInference:
 
     def _type(self, seen: Seen, path: str) -> Any:
         kinds = frozenset(seen.kinds)
+        type_ = self._common_type(kinds, seen, path)
+        if type_ is not None:
+            return type_
+        self.conflicts.append(TypeConflict(path, tuple(sorted(kind.__name__ for kind in kinds))))
+        if self._conflict_type is not None:
+            return self._conflict_type
+        # The first of the types where two are as many.
+        usual = max(seen.kinds, key=lambda kind: seen.kinds[kind])
+        found = len(self.conflicts)
+        type_ = self._common_type(frozenset({usual}), seen, path)
+        # The conflict of this field stays the last, because `_fields` looks for it there.
+        self.conflicts[found - 1 :] = [*self.conflicts[found:], self.conflicts[found - 1]]
+        return pa.null() if type_ is None else type_
+
+    def _common_type(self, kinds: frozenset[type], seen: Seen, path: str) -> Any:
+        """The type for values of these kinds; None if there is none."""
         simple = SIMPLE.get(kinds)
         if simple is not None:
             return simple
@@ -173,11 +193,8 @@ class TypeInference:
         elif kinds == {list} and seen.element is not None:
             return pa.list_(self._type(seen.element, path + "[]"))
         elif kinds <= {int, float, Decimal}:
-            number = _number(kinds, seen)
-            if number is not None:
-                return number
-        self.conflicts.append(TypeConflict(path, tuple(sorted(kind.__name__ for kind in kinds))))
-        return self._conflict_type
+            return _number(kinds, seen)
+        return None
 
 
 def make_field(name: str, type_: Any, metadata: dict[str, Any]) -> Any:
@@ -187,9 +204,10 @@ def make_field(name: str, type_: Any, metadata: dict[str, Any]) -> Any:
 
 def is_unseen(seen: Seen) -> bool:
     """Whether there were only nulls, {} and [], so that STRING stands for an unknown type."""
-    if seen.kinds == {list}:
+    kinds = seen.kinds.keys()
+    if kinds == {list}:
         return seen.element is None or is_unseen(seen.element)
-    return not seen.kinds or (seen.kinds == {dict} and not seen.fields)
+    return not kinds or (kinds == {dict} and not seen.fields)
 
 
 def _number(kinds: frozenset[type], seen: Seen) -> Any:

@@ -56,7 +56,7 @@ from reactdb.lake.rows import (
     version_batch,
 )
 from reactdb.lake.staging import Stage
-from reactdb.lake.target import InexactNumber, LakeTable, Note, TargetState
+from reactdb.lake.target import InexactNumber, LakeTable, Note, TargetState, path_text
 from reactdb.store.catalogue import TableInfo
 from reactdb.values.collation import key_value
 
@@ -69,8 +69,6 @@ INSERT: Final = "insert"
 STRING: Final = 0xF0
 # Settings of a table that later runs must have too, as their messages name them.
 FIXED: Final = ("mode", "table", "fleet", "at")
-
-Path = tuple[str, ...]
 
 
 class KeyMisfit(Exception):
@@ -96,6 +94,7 @@ class Run:
     Args:
         is_fleet: Rows come from several files, so they have the columns `_database` and `_source`.
         table: None: the only table, and for `changes` all of them, if there are several.
+        as_text: The documents of `changes` are JSON text; otherwise only those of several tables are.
     """
 
     def __init__(
@@ -106,21 +105,24 @@ class Run:
         mode: str,
         contract: str,
         progress: Callable[[int, int], None] | None,
+        *,
+        as_text: bool = False,
     ) -> None:
         self.files = files
         self.is_fleet = is_fleet
         self.mode = mode
         self.contract = contract
-        self.outcome = Outcome("")
-        self.reaches = read_reaches(files, ignored=self.outcome.ignored)
+        self.reaches = read_reaches(files)
         self.table = self._choose_table(table)
+        self.is_text = self.table is None or as_text
+        self.outcome = Outcome("")
         # What is known of the table: its schema, the positions in it, the column that rows are merged by.
         self.schema: pa.Schema | None = None
         self.known: dict[str, DatabasePosition] = {}
         self.primary_key: str | None = None
         self.has_key = False
         self.is_first = True
-        self._fixed: set[Path] = set()
+        self._fixed: set[str] = set()
         self.columns = self._make_columns()
         self._progress = progress
         self._done = self._total = 0
@@ -157,12 +159,13 @@ class Run:
             self._bring_up_to_date(target, state, overwrite)
             return self._finish(target.path)
 
-    def write_once(self, target: Any, at: int | datetime, overwrite: bool) -> Outcome:
+    def write_once(self, target: Any, at: int | datetime | str, overwrite: bool) -> Outcome:
         """Write the documents as of a moment to a table that does not exist, or is to be written anew."""
         positions, tables = {}, 0
         for reach in self.reaches:
             with open_reader(reach, self.files) as reader:
-                positions[reach.database] = position_at(reach, reader.seq_as_of(at))
+                seq = reach.position.seq if isinstance(at, str) else reader.seq_as_of(at)
+                positions[reach.database] = position_at(reach, seq)
                 tables += self._table_at(reader, positions[reach.database].seq) is not None
         if not tables:
             assert self.table is not None
@@ -239,11 +242,16 @@ class Run:
                     self._update_rows(target, state, overwrite)
                 return
             except InexactNumber as error:
-                # The column stays one of ints, and its doubles become conflicts.
-                self._fixed.add(error.path if self.mode == "current" else error.path[1:])
+                self._fix(error)
             except KeyMisfit:
                 self._need_key()
             self.columns = self._make_columns()
+
+    def _fix(self, error: InexactNumber) -> None:
+        """A column of ints stays one, and its doubles become conflicts."""
+        path = path_text(error.path if self.mode == "current" else error.path[1:])
+        assert path not in self._fixed
+        self._fixed.add(path)
 
     def _need_key(self) -> None:
         """Rows need the column `_key`, which changes each of them."""
@@ -335,7 +343,7 @@ class Run:
                         self.outcome.inserted = (self.outcome.inserted or 0) + stage.rows
                 return
             except InexactNumber as error:
-                self._fixed.add(error.path if self.mode == "current" else error.path[1:])
+                self._fix(error)
             except KeyMisfit:
                 self._need_key()
                 if how != "create" and not self.is_first:
@@ -555,12 +563,11 @@ class Run:
         Args:
             is_replaced: There is a table, and it is to be written anew.
         """
-        with_documents = self.table is not None
         first = [reach for reach in self.reaches if reach.database not in self.known]
         with Stage("" if target is None else target.path) as stage:
 
             def add(page: Page) -> None:
-                rows = change_batch(self.columns if with_documents else None, page)
+                rows = change_batch(None if self.is_text else self.columns, page)
                 stage.add(rows, page.size_bytes)
                 self._step(len(page))
 
@@ -688,7 +695,7 @@ class Run:
             fields += [pa.field(KEY, TEXT)] if self.has_key else []
             fields += list(type_) or [pa.field(str(self.primary_key), TEXT)]
         elif self.mode == "changes":
-            document = TEXT if self.table is None else type_
+            document = TEXT if self.is_text else type_
             fields = [
                 pa.field(name, document if one is None else one) for name, one in CHANGE_COLUMNS.items()
             ]

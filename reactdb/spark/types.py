@@ -152,11 +152,11 @@ def document_columns(
     """
     fields = [field for field in schema.fields if field.name not in others]
     type_: spark.DataType = spark.StructType(fields)
-    if options.document != "struct":
+    if options.form != "struct":
         unknown = [field.name for field in fields if field.name != "document"]
         if unknown:
             raise InvalidOption(
-                f"with option document={options.document} there is no column {unknown[0]}: there are key and document"
+                f"with option document={options.form} there is no column {unknown[0]}: there are key and document"
             )
         type_ = fields[0].dataType if fields else type_
     return document_column("", type_, mode, is_complete=is_complete)
