@@ -56,7 +56,9 @@ VERSION_COLUMNS: dict[str, pa.DataType | None] = {
 VERSION_KEYS = ("database", "key_bytes", "seq")
 
 
-def current_batch(columns: DocumentColumns, page: RowPage, *, is_fleet: bool, has_key: bool) -> pa.RecordBatch:
+def current_batch(
+    columns: DocumentColumns, page: RowPage, *, is_fleet: bool, has_key: bool
+) -> pa.RecordBatch:
     """The documents of a page, one column a field."""
     documents, conflicts = columns.convert(page.bodies)
     made: dict[str, Any] = {}
