@@ -114,11 +114,11 @@ class DeltaTarget:
             if os.path.lexists(self.path):
                 raise UsageError(f"{self.path} is no folder")
             return None
-        if not os.path.isdir(os.path.join(self.path, LOG)) or not any(
-            name.endswith((".json", ".parquet")) and not name.startswith("_")
-            for name in os.listdir(os.path.join(self.path, LOG))
-        ):
-            for name in sorted(os.listdir(self.path)):
+        with storage_errors(self.path, "read"):
+            names = sorted(os.listdir(self.path))
+            log = os.listdir(os.path.join(self.path, LOG)) if LOG in names else []
+        if not any(name.endswith((".json", ".parquet")) and not name.startswith("_") for name in log):
+            for name in names:
                 if name not in (LOCK, LOG) and not FILE_NAME.fullmatch(name):
                     raise UsageError(
                         f"{self.path} has {name!r} in it, which is no table of Delta: choose another folder"

@@ -127,7 +127,8 @@ class IcebergTarget:
 
     def _strange_names(self) -> list[str]:
         ours = {LOCK, WRITING, CATALOGUE, f"{CATALOGUE}-journal", NAMESPACE}
-        return sorted(set(os.listdir(self.path)) - ours)
+        with storage_errors(self.path, "read"):
+            return sorted(set(os.listdir(self.path)) - ours)
 
     @contextmanager
     def _catalogue(self, create: bool = False) -> Iterator[SqlCatalog | None]:
