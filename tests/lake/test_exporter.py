@@ -1,0 +1,470 @@
+"""The exporter: fleets, contracts, keys, moments, lost history. `test_export_machine` has the law for any run of writes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+import reactdb  # noqa: E402
+from reactdb import DatabaseBusy, HistoryDiverged, HistoryLost, InvalidOption, TableNotFound, UsageError  # noqa: E402
+from reactdb.errors import SchemaMismatch  # noqa: E402
+from reactdb.lake import export, run  # noqa: E402
+from reactdb.lake.parts import PartFolder  # noqa: E402
+from tests.lake import answers  # noqa: E402
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "games.db"
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> str:
+    return str(tmp_path / "out")
+
+
+def insert(file: Path, *documents: dict[str, Any], table: str = "games") -> None:
+    with reactdb.connect(file) as db:
+        db.table_create(table, exist_ok=True).insert(list(documents), conflict="replace")
+
+
+class TestContracts:
+    """A struct export that meets a new field, or a value of another type."""
+
+    @pytest.mark.parametrize("mode", ["current", "changes", "scd2"])
+    def test_evolve_goes_on_with_a_new_field(self, mode, file, out):
+        insert(file, {"id": 1, "score": 2})
+        export(file, parquet=out, mode=mode)
+        insert(file, {"id": 100, "new_field": "x", "place": {"zip": 1}})
+
+        outcome = export(file, parquet=out, mode=mode)
+
+        assert (1, ["new_field", "place"]) == (outcome.rows, outcome.new_fields)
+        rows = answers.read(outcome.path)
+        names = {"current": None, "changes": "new", "scd2": "document"}[mode]
+        documents = rows if names is None else [row[names] for row in rows]
+        assert {None, "x"} == {document["new_field"] for document in documents}
+
+    @pytest.mark.parametrize("mode", ["current", "changes", "scd2"])
+    @pytest.mark.parametrize("document", [{"id": 2, "level": 9}, {"id": 2, "score": "five"}])
+    def test_freeze_stops_each_time_and_writes_nothing(self, document, mode, file, out, monkeypatch):
+        """Also nothing of the changes before it, however small the chunks."""
+        monkeypatch.setattr(run, "CHUNK_BYTES", 1)
+        insert(file, {"id": 1, "score": 2})
+        export(file, parquet=out, mode=mode)
+        insert(file, {"id": 3, "score": 3})
+        insert(file, document)
+        before = sorted(str(path) for path in Path(out).rglob("*"))
+
+        for _ in range(2):
+            with pytest.raises(SchemaMismatch, match=r"level|score"):
+                export(file, parquet=out, mode=mode, contract="freeze")
+
+        assert before == sorted(str(path) for path in Path(out).rglob("*"))
+        assert 2 == export(file, parquet=out, mode=mode).rows
+
+    @pytest.mark.parametrize("mode", ["current", "changes", "scd2"])
+    def test_discard_leaves_them_out_and_says_so(self, mode, file, out):
+        insert(file, {"id": 1, "score": 2, "place": {"zip": 1}})
+        export(file, parquet=out, mode=mode)
+        schema = pq.read_schema(next(Path(out).rglob("*.parquet")))
+        insert(file, {"id": 2, "score": "five", "level": 9, "place": {"zip": "x", "town": "y"}})
+
+        outcome = export(file, parquet=out, mode=mode, contract="discard")
+
+        assert {"score": 1, "level": 1, "place.zip": 1, "place.town": 1} == outcome.discarded
+        assert (1, {}, []) == (outcome.rows, outcome.conflicts, outcome.new_fields)
+        assert all(schema == pq.read_schema(path) for path in Path(out).rglob("*.parquet"))
+
+    def test_one_and_a_half_in_a_column_of_ints_never_becomes_one(self, file, out):
+        insert(file, {"id": 1, "score": 1})
+        export(file, parquet=out)
+        insert(file, {"id": 2, "score": 1.5})
+
+        outcome = export(file, parquet=out)
+
+        table = pq.read_table(outcome.path)
+        assert (["score"], pa.float64()) == (outcome.widened_fields, table.schema.field("score").type)
+        assert [1.0, 1.5] == sorted(table["score"].to_pylist())
+
+    @pytest.mark.parametrize("mode", ["current", "changes", "scd2"])
+    def test_an_int_that_no_double_holds_keeps_its_column_and_the_fraction_is_kept_beside(
+        self, mode, file, out
+    ):
+        insert(file, {"id": 1, "score": 2**53 + 1, "in": {"list": [2**53 + 1]}})
+        export(file, parquet=out, mode=mode)
+        insert(file, {"id": 2, "score": 1.5, "in": {"list": [0.5]}})
+
+        outcome = export(file, parquet=out, mode=mode)
+
+        assert {"score": 1, "in.list[]": 1} == outcome.conflicts
+        with reactdb.connect(file) as db:
+            rows = answers.read(outcome.path)
+            wanted = {
+                "current": (answers.wanted_current, answers.current),
+                "changes": (answers.wanted_changes, answers.changes),
+                "scd2": (answers.wanted_versions, answers.versions),
+            }[mode]
+            assert wanted[0](db) == wanted[1](rows)
+
+    def test_what_does_not_fit_is_kept_beside_the_row(self, file, out):
+        insert(file, {"id": 1, "score": 1, "place": {"zip": 1}}, {"id": 2, "score": 1})
+        export(file, parquet=out)
+        insert(file, {"id": 2, "score": "five", "place": {"zip": [1]}, "nothing": []})
+
+        outcome = export(file, parquet=out)
+
+        assert {"score": 1, "place.zip": 1, "nothing": 1} == outcome.conflicts
+        rows = {row["id"]: row for row in answers.read(outcome.path)}
+        assert (None, None) == (rows[1]["_conflicts"], rows[2]["score"])
+        assert {"score": "five", "place": {"zip": [1]}, "nothing": []} == answers.loads(rows[2]["_conflicts"])
+
+    def test_documents_with_fields_of_the_exporters_names_lose_nothing(self, file, out):
+        insert(file, {"id": 1, "_conflicts": "mine", "_key": 5, "_database": "d", "increment": 3})
+
+        outcome = export(file, parquet=out)
+
+        with reactdb.connect(file) as db:
+            rows = answers.read(outcome.path)
+            assert {"_conflicts": 1, "_key": 1} == outcome.conflicts
+            assert ("d", 3) == (rows[0]["_database"], rows[0]["increment"])
+            assert {"_conflicts": "mine", "_key": 5} == answers.loads(rows[0]["_conflicts"])
+            assert 1 == db.table("games").count().run()
+
+
+class TestKeys:
+    def test_keys_of_several_types_have_a_column_of_their_own(self, file, out):
+        insert(file, {"id": 1, "kind": "number"}, {"id": "1", "kind": "text"}, {"id": 1.5, "kind": "real"})
+
+        outcome = export(file, parquet=out)
+
+        rows = {row["_key"]: row["kind"] for row in answers.read(outcome.path)}
+        assert {"1": "number", '"1"': "text", "1.5": "real"} == rows
+
+    def test_a_later_key_of_another_type_writes_the_table_anew(self, file, out):
+        insert(file, {"id": 1}, {"id": 2})
+        export(file, parquet=out)
+        insert(file, {"id": "x"})
+        with pytest.raises(SchemaMismatch, match="a key of table `games`"):
+            export(file, parquet=out, contract="discard")
+
+        outcome = export(file, parquet=out)
+        with reactdb.connect(file) as db:
+            db.table("games").get(1).delete()
+        after = export(file, parquet=out)
+
+        assert (True, False, 1) == (outcome.was_rewritten, after.was_rewritten, after.deleted)
+        assert {"2", '"x"'} == {row["_key"] for row in answers.read(after.path)}
+
+    def test_a_uuid_and_its_text_are_two_keys(self, file, out):
+        import uuid
+
+        one = uuid.uuid4()
+        insert(file, {"id": one, "kind": "uuid"}, {"id": str(one), "kind": "text"})
+
+        assert 2 == len({row["_key"] for row in answers.read(export(file, parquet=out).path)})
+
+
+class TestFleets:
+    def test_rows_of_several_files_are_told_apart_and_a_file_that_moved_is_known(self, tmp_path, out):
+        fleet = tmp_path / "fleet"
+        fleet.mkdir()
+        for name in ("a", "b"):
+            insert(fleet / f"{name}.db", {"id": 1, "name": name}, {"id": 2, "name": name})
+        first = export(fleet, "games", parquet=out)
+        insert(fleet / "c.db", {"id": 1, "name": "c"})
+        os.rename(fleet / "a.db", fleet / "d.db")
+        insert(fleet / "d.db", {"id": 3, "name": "a", "level": 1})
+        with reactdb.connect(fleet / "b.db") as db:
+            db.table("games").get(2).delete()
+
+        second = export(fleet, "games", parquet=out)
+
+        rows = answers.read(second.path)
+        assert (4, 3, False) == (first.rows, second.rows, second.was_rewritten)
+        assert [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1)] == sorted(
+            (row["name"], row["id"]) for row in rows
+        )
+        assert 3 == len({row["_database"] for row in rows})
+        assert 0 == export(fleet, "games", parquet=out).rows
+
+    def test_a_file_that_is_not_there_keeps_its_rows_also_if_the_table_is_written_anew(self, tmp_path, out):
+        fleet = tmp_path / "fleet"
+        fleet.mkdir()
+        for name in ("a", "b"):
+            insert(fleet / f"{name}.db", {"id": 1, "name": name})
+        export(fleet, "games", parquet=out)
+        os.rename(fleet / "a.db", tmp_path / "a.db")
+        insert(fleet / "b.db", {"id": "text", "name": "b"})
+
+        outcome = export(fleet, "games", parquet=out)
+
+        assert outcome.was_rewritten
+        assert {("1", "a"), ("1", "b"), ('"text"', "b")} == {
+            (row["_key"], row["name"]) for row in answers.read(outcome.path)
+        }
+
+    def test_a_bad_file_is_passed_over_if_that_was_asked_for(self, tmp_path, out):
+        fleet = tmp_path / "fleet"
+        fleet.mkdir()
+        insert(fleet / "a.db", {"id": 1})
+        (fleet / "empty.db").touch()
+        (fleet / "junk.db").write_bytes(b"no database" * 1000)
+        with pytest.raises(reactdb.errors.StorageError):
+            export(fleet, "games", parquet=out)
+
+        outcome = export(fleet, "games", parquet=out, ignore_corrupt_files=True)
+
+        assert [str(fleet / "empty.db"), str(fleet / "junk.db")] == sorted(outcome.ignored)
+        assert 1 == outcome.rows
+
+
+class TestHistory:
+    def test_a_file_that_was_restored_from_an_older_backup_is_refused(self, file, tmp_path, out):
+        insert(file, {"id": 1})
+        shutil.copyfile(file, tmp_path / "backup")
+        insert(file, {"id": 2}, {"id": 3})
+        export(file, parquet=out, mode="changes")
+        reactdb.delete_database(file)
+        shutil.copyfile(tmp_path / "backup", file)
+
+        with pytest.raises(HistoryDiverged, match="was read up to seq 4"):
+            export(file, parquet=out, mode="changes")
+        insert(file, *({"id": number} for number in range(10, 20)))
+        with pytest.raises(HistoryDiverged, match="was read up to seq 4"):
+            export(file, parquet=out, mode="changes")
+
+    def test_another_database_at_the_same_path_is_refused(self, file, out):
+        insert(file, {"id": 1})
+        export(file, parquet=out)
+        reactdb.delete_database(file)
+        insert(file, {"id": 2})
+
+        with pytest.raises(HistoryDiverged, match="is another database"):
+            export(file, parquet=out)
+
+    @pytest.mark.parametrize("mode", ["changes", "scd2"])
+    def test_changes_that_compaction_removed_before_they_were_read_are_missed_aloud(self, mode, file, out):
+        with reactdb.connect(file) as db:
+            games = db.table_create("games")
+            games.insert({"id": 1})
+            export(db, parquet=out, mode=mode)
+            games.get(1).update({"score": 1})
+            games.get(1).update({"score": 2})
+            db.compact(keep=0)
+
+        with pytest.raises(HistoryLost):
+            export(file, parquet=out, mode=mode)
+
+    def test_documents_need_no_history(self, file, out):
+        with reactdb.connect(file) as db:
+            games = db.table_create("games")
+            games.insert([{"id": 1}, {"id": 2}])
+            export(db, parquet=out)
+            games.get(1).update({"score": 1})
+            games.get(2).delete()
+            db.compact(keep=0)
+
+        outcome = export(file, parquet=out)
+
+        assert outcome.was_rewritten
+        assert [{"id": 1, "score": 1}] == answers.read(outcome.path)
+
+    def test_a_compacted_log_begins_with_the_documents_as_they_were(self, file, tmp_path):
+        with reactdb.connect(file) as db:
+            games = db.table_create("games")
+            games.insert([{"id": 1, "score": 1}, {"id": 2, "score": 1}, {"id": 3, "score": 1}])
+            games.get(3).delete()
+            db.compact(keep=0)
+            games.get(1).update({"score": 2})
+        changes = export(file, parquet=str(tmp_path / "changes"), mode="changes")
+        versions = export(file, parquet=str(tmp_path / "scd2"), mode="scd2")
+
+        assert [str(file)] == changes.begins_late
+        assert ["read", "read", "update"] == sorted(row["op"] for row in answers.read(changes.path))
+        rows = sorted(answers.read(versions.path), key=lambda row: (row["key"], row["seq"]))
+        assert [("1", "read", False), ("1", "update", True), ("2", "read", True)] == [
+            (row["key"], row["op"], row["is_current"]) for row in rows
+        ]
+        assert rows[0]["next_seq"] == rows[1]["seq"]
+
+    def test_a_dropped_table_leaves_the_rows_of_its_file(self, tmp_path, out):
+        fleet = tmp_path / "fleet"
+        fleet.mkdir()
+        for name in ("a", "b"):
+            insert(fleet / f"{name}.db", {"id": 1, "name": name})
+        export(fleet, "games", parquet=out)
+        with reactdb.connect(fleet / "a.db") as db:
+            db.table_drop("games")
+
+        outcome = export(fleet, "games", parquet=out)
+
+        assert outcome.was_rewritten
+        assert ["b"] == [row["name"] for row in answers.read(outcome.path)]
+
+
+class TestMoments:
+    def test_documents_as_of_a_seq_or_a_moment_are_written_once(self, file, tmp_path):
+        with reactdb.connect(file) as db:
+            games = db.table_create("games")
+            games.insert({"id": 1, "n": 1})
+            games.get(1).update({"n": 2})
+        then = export(file, parquet=str(tmp_path / "then"), at=2)
+        now = export(file, parquet=str(tmp_path / "now"), at="now")
+        moment = datetime.now(UTC) + timedelta(days=1)
+        late = export(file, parquet=str(tmp_path / "late"), at=moment)
+
+        assert [1, 2, 2] == [pq.read_table(one.path)["n"][0].as_py() for one in (then, now, late)]
+        assert {str(file): 2} == then.positions
+        with pytest.raises(UsageError, match="exists: choose another folder"):
+            export(file, parquet=then.path, at=3)
+        assert 1 == export(file, parquet=then.path, at=3, overwrite=True).rows
+
+    @pytest.mark.parametrize("at", [-1, True, "yesterday", datetime(2026, 1, 1), 1.5])
+    def test_a_moment_that_is_none_is_refused(self, at, file, out):
+        insert(file, {"id": 1})
+        with pytest.raises(InvalidOption, match="at is a seq"):
+            export(file, parquet=out, at=at)
+
+    def test_a_seq_of_the_future_is_refused(self, file, out):
+        insert(file, {"id": 1})
+        with pytest.raises(InvalidOption, match="in the future"):
+            export(file, parquet=out, at=99)
+        assert not os.path.exists(out)
+
+
+class TestMistakes:
+    def test_a_table_goes_on_as_it_was_begun(self, file, out, tmp_path):
+        insert(file, {"id": 1})
+        insert(file, {"id": 1}, table="other")
+        export(file, "games", parquet=out)
+
+        with pytest.raises(UsageError, match="begun with table 'games' and cannot go on with 'other'"):
+            export(file, "other", parquet=out)
+        with pytest.raises(UsageError, match="did not write as changes"):
+            export(file, "games", parquet=out, mode="changes")
+        with pytest.raises(UsageError, match="begun with fleet False"):
+            export(tmp_path, "games", parquet=out)
+        with PartFolder(out, "current", "_generation-").lock(), pytest.raises(DatabaseBusy):
+            export(file, "games", parquet=out)
+
+    @pytest.mark.parametrize(
+        ("given", "words"),
+        [
+            ({}, "exactly one of parquet=, delta= and iceberg="),
+            ({"parquet": "a", "delta": "b"}, "exactly one of"),
+            ({"parquet": "a", "mode": "all"}, "mode is one of current, changes, scd2"),
+            ({"parquet": "a", "contract": "drop"}, "contract is one of evolve, freeze, discard"),
+            ({"parquet": "a", "mode": "changes", "at": 1}, "at is of the documents"),
+        ],
+    )
+    def test_wrong_arguments_are_refused(self, given, words, file):
+        insert(file, {"id": 1})
+        with pytest.raises(InvalidOption, match=words):
+            export(file, **given)
+
+    def test_a_table_has_to_be_named_if_there_are_several(self, file, out, tmp_path):
+        insert(file, {"id": 1})
+        insert(file, {"id": 1}, table="other")
+        with pytest.raises(InvalidOption, match="name a table: there are 'games', 'other'"):
+            export(file, parquet=out)
+        with pytest.raises(TableNotFound):
+            export(file, "nobody", parquet=out)
+        assert not os.path.exists(out)
+
+        rows = answers.read(export(file, parquet=out, mode="changes").path)
+        assert {("games", '{"id":1}'), ("other", '{"id":1}')} == {(row["table"], row["new"]) for row in rows}
+
+    def test_a_file_beside_stays(self, file, tmp_path):
+        insert(file, {"id": 1})
+        (tmp_path / "text").write_text("mine")
+        with pytest.raises(UsageError, match="choose another folder"):
+            export(file, parquet=tmp_path, overwrite=True)
+
+
+def test_an_empty_table_makes_no_lakes_table_until_it_has_documents(file, out):
+    insert(file)
+    assert 0 == export(file, parquet=out).rows
+    insert(file, {"id": 1})
+    assert 1 == export(file, parquet=out).rows
+
+
+def test_a_run_that_finds_nothing_new_writes_nothing(file, out):
+    insert(file, {"id": 1})
+    export(file, parquet=out)
+    before = {path: path.stat().st_mtime_ns for path in Path(out).rglob("*") if path.name != "_lock"}
+
+    outcome = export(file, parquet=out)
+
+    assert 0 == outcome.rows
+    assert before == {path: path.stat().st_mtime_ns for path in Path(out).rglob("*") if path.name != "_lock"}
+
+
+def test_changes_of_another_table_advance_the_position_without_rows(file, out):
+    """Otherwise compaction of them would be taken for lost changes."""
+    with reactdb.connect(file) as db:
+        db.table_create("games").insert({"id": 1})
+        other = db.table_create("other")
+        export(db, "games", parquet=out, mode="changes")
+        other.insert([{"id": n} for n in range(5)])
+        outcome = export(db, "games", parquet=out, mode="changes")
+        seq = db.seq
+        db.compact(keep=0)
+        db.table("games").insert({"id": 2})
+
+        assert (0, {str(file): seq}) == (outcome.rows, outcome.positions)
+        assert 1 == export(db, "games", parquet=out, mode="changes").rows
+
+
+def test_a_chunk_ends_with_a_commit(file, out, monkeypatch):
+    """A reader of the lake never sees a part of a transaction."""
+    monkeypatch.setattr(run, "CHUNK_BYTES", 1)
+    with reactdb.connect(file) as db:
+        games = db.table_create("games")
+        for first in (0, 10, 20):
+            games.insert([{"id": first + n} for n in range(10)])
+    outcome = export(file, parquet=out, mode="changes")
+
+    parts = PartFolder(out, "changes")
+    counts = [pq.read_table(parts.folder_of(number)).num_rows for number in parts.numbers()]
+    assert (30, []) == (outcome.rows, [count for count in counts if count % 10])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("chunk_bytes", [1, 10**6])
+def test_each_format_follows_the_same_writes(kind, chunk_bytes, file, tmp_path, monkeypatch):
+    """Inserts, updates, deletions, new fields, other types, large ints, a table that is made again, keys of another type."""
+    if kind != "parquet":
+        pytest.importorskip({"delta": "deltalake", "iceberg": "pyiceberg"}[kind])
+    monkeypatch.setattr(run, "CHUNK_BYTES", chunk_bytes)
+    steps = [
+        lambda games: games.insert([{"id": n, "score": n, "place": {"zip": n}} for n in range(6)]),
+        lambda games: games.get(1).update({"score": 2**53 + 1}),
+        lambda games: games.get(2).delete(),
+        lambda games: games.insert({"id": 9, "score": 0.5, "tags": ["a"], "place": {"zip": "x", "y": 1.5}}),
+        lambda games: games.get(3).update({"score": "five", "tags": [1], "nothing": {}}),
+        lambda games: games.insert({"id": 2, "raw": b"x", "tags": []}),
+        lambda games: games.delete(),
+        lambda games: games.insert([{"id": "text"}, {"id": 1, "score": 1}]),
+    ]
+    with reactdb.connect(file) as db:
+        games = db.table_create("games")
+        for step in steps:
+            step(games)
+            found = {}
+            for mode in ("current", "changes", "scd2"):
+                outcome = export(db, "games", mode=mode, **{kind: str(tmp_path / mode)})
+                found[mode] = answers.read(outcome.path, kind)
+                assert 0 == export(db, "games", mode=mode, **{kind: str(tmp_path / mode)}).rows
+            assert answers.wanted_current(db) == answers.current(found["current"])
+            assert answers.wanted_changes(db) == answers.changes(found["changes"])
+            assert answers.wanted_versions(db) == answers.versions(found["scd2"])
