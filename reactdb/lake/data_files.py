@@ -51,7 +51,7 @@ class DataFile:
     metadata: pq.FileMetaData
 
 
-class FileWriter:
+class DataFileWriter:
     """Writes rows to new files, and flushes them.
 
     Args:
@@ -74,7 +74,7 @@ class FileWriter:
         self.files: list[DataFile] = []
         self.rows = 0
 
-    def __enter__(self) -> FileWriter:
+    def __enter__(self) -> DataFileWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
@@ -277,13 +277,13 @@ def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
         yield file
 
 
-def write_all(writer: FileWriter, batches: Iterable[pa.RecordBatch]) -> None:
+def write_all(writer: DataFileWriter, batches: Iterable[pa.RecordBatch]) -> None:
     for batch in batches:
         writer.write(pa.Table.from_batches([batch]))
 
 
 def rewrite(
-    writer: FileWriter, files: Iterable[tuple[str, int]], keys: Keys, rows: pa.Table, schema: pa.Schema
+    writer: DataFileWriter, files: Iterable[tuple[str, int]], keys: Keys, rows: pa.Table, schema: pa.Schema
 ) -> list[str]:
     """Write what replaces the files in which rows change: their other rows, and then `rows`.
 

@@ -38,7 +38,7 @@ from reactdb.errors import DatabaseBusy, MissingExtra, SchemaMismatch, StorageEr
 from reactdb.lake.casting import cast_batches
 from reactdb.lake.data_files import (
     DataFile,
-    FileWriter,
+    DataFileWriter,
     Keys,
     check_types,
     check_widening,
@@ -127,7 +127,8 @@ class IcebergTarget:
 
     def _strange_names(self) -> list[str]:
         ours = {LOCK, WRITING, CATALOGUE, f"{CATALOGUE}-journal", NAMESPACE}
-        return sorted(set(os.listdir(self.path)) - ours)
+        with storage_errors(self.path, "read"):
+            return sorted(set(os.listdir(self.path)) - ours)
 
     @contextmanager
     def _catalogue(self, create: bool = False) -> Iterator[SqlCatalog | None]:
@@ -399,7 +400,7 @@ class IcebergTarget:
         with storage_errors(self.path, "written"):
             os.remove(name)
 
-    def _writer(self, transaction: Transaction, commit: str) -> FileWriter:
+    def _writer(self, transaction: Transaction, commit: str) -> DataFileWriter:
         """A writer of files with the table's ids of fields."""
         number = 0
 
@@ -408,7 +409,7 @@ class IcebergTarget:
             number += 1
             return os.path.join(self._location, "data", f"{number:05}-{commit}.parquet")
 
-        return FileWriter(new_path, _schema_with_ids(transaction.table_metadata.schema()))
+        return DataFileWriter(new_path, _schema_with_ids(transaction.table_metadata.schema()))
 
     def _listed(self, table: Table) -> list[ListedFile]:
         """The files of the table.
@@ -428,7 +429,7 @@ class IcebergTarget:
     def _finish(
         self,
         transaction: Transaction,
-        writer: FileWriter,
+        writer: DataFileWriter,
         replaced: Sequence[ListedFile],
         note: Note | None,
         commit: str,

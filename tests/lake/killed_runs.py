@@ -137,7 +137,7 @@ def kill_at(number: int) -> None:
         setattr(os, name, counted(getattr(os, name)))
     shutil.rmtree = counted(shutil.rmtree)  # type: ignore[assignment]
     iceberg.rmtree = counted(iceberg.rmtree)  # type: ignore[assignment]
-    writer = data_files.FileWriter
+    writer = data_files.DataFileWriter
     for name in ("_write_held", "_end_file"):
         setattr(writer, name, counted(getattr(writer, name)))
     for owner, name in (
