@@ -7,6 +7,7 @@
     types         the columns of a type
     documents     columns of encoded documents, and the treatment of those that do not fit
     keys          many primary keys at once, from their bytes
+    widening      the columns of a table that grows; what they do not take, by its path
     rows          columns as documents, for rows that are inserted
 
 Rule of this package: values in, arrays out, and the reverse. It knows no table, no file and no Spark, and only `pyarrow` is

@@ -86,7 +86,9 @@ class Column:
     def fit(self, values: Sequence[Any]) -> tuple[Any, dict[int, Misfit]]:
         """The array of these values, with null in place of each value that does not fit, and the misfits by their places.
 
-        Of a dict that does not fit, the fields of a struct and the keys of a map stay that fit; a list is null as a whole.
+        Of a struct, the fields stay that fit. A list and a map are null as a whole, but if `keeps_rest` holds, which is for
+        callers that store `Misfit.rest`, their other elements stay. The rest of a struct or a map is then a dict by names, and
+        that of a list a dict by numbers, as text.
 
         Raises:
             Misfit: A value does not fit in a column without nulls.
@@ -277,20 +279,30 @@ class Text(Column):
 
     Args:
         is_strict: It was inferred from strings, UUIDs, times of day and registered types, so any other value is a misfit.
+        also: Further types that a strict text takes.
     """
 
-    def __init__(self, arrow: Any, name: str = "", *, nullable: bool = True, is_strict: bool = False) -> None:
+    def __init__(
+        self,
+        arrow: Any,
+        name: str = "",
+        *,
+        nullable: bool = True,
+        is_strict: bool = False,
+        also: frozenset[type] = frozenset(),
+    ) -> None:
         super().__init__(arrow, name, nullable=nullable)
         self.is_strict = is_strict
+        self._taken = _SAID_AS_TEXT | also
 
     def is_odd(self, kind: type) -> bool:
-        return self.is_strict and not _is_written_as_text(kind)
+        return self.is_strict and kind not in self._taken and not is_registered(kind)
 
     def convert(self, values: Sequence[Any]) -> Any:
         types = self.kinds_of(values)
         if not types <= _TEXTS:
-            if self.is_strict and not all(map(_is_written_as_text, types)):
-                raise self.misfit_of(values, lambda value: _is_written_as_text(type(value)))
+            if any(map(self.is_odd, types)):
+                raise self.misfit_of(values, lambda value: not self.is_odd(type(value)))
             values = [value if value is None or type(value) is str else plain_text(value) for value in values]
         return pa.array(values, self.arrow)
 
@@ -301,6 +313,8 @@ class Struct(Column):
     Args:
         children: The columns of the fields, by their names.
         is_complete: A field that is missing in the type is a misfit. False if the user has chosen the fields.
+        keeps_rest: See `Column.fit`. A null field that is missing in the type is no misfit then.
+        other: The name of the field that has all fields which are missing in the type, as a dict.
     """
 
     def __init__(
@@ -311,14 +325,18 @@ class Struct(Column):
         *,
         nullable: bool = True,
         is_complete: bool = False,
+        keeps_rest: bool = False,
+        other: str | None = None,
     ) -> None:
         super().__init__(arrow, name, nullable=nullable)
-        self.is_complete = is_complete
+        self.other = other
+        self.is_complete = is_complete and other is None
+        self.keeps_rest = keeps_rest
         self.names = tuple(name for name, _ in children)
         if len(set(self.names)) != len(self.names):
             raise InvalidOption(f"the schema names a field twice: {', '.join(self.names)}")
         self.children = tuple(child for _, child in children)
-        self._known = frozenset(self.names)
+        self._known = frozenset(name for name in self.names if name != other)
 
     def convert(self, values: Sequence[Any]) -> Any:
         if NONE not in self.kinds_of(values, _STRUCTS):
@@ -334,9 +352,11 @@ class Struct(Column):
     def arrays(self, documents: Sequence[dict[str, Any]]) -> list[Any]:
         """An array for each field of these dicts, without None among the dicts."""
         if self.is_complete and not self._known.issuperset(set().union(*documents)):
-            raise self._unknown(documents)
-        columns = [[document.get(name) for document in documents] for name in self.names]
-        return self.arrays_of(columns)
+            for document in documents:
+                misfit = self._unknown(document)
+                if misfit is not None:
+                    raise misfit
+        return self.arrays_of(self._columns(documents))
 
     def arrays_of(self, columns: Sequence[Sequence[Any]]) -> list[Any]:
         """The arrays of fields whose values are given as columns."""
@@ -374,9 +394,23 @@ class Struct(Column):
         known = self._known
         if self.is_complete and not known.issuperset(set().union(*documents)):
             for place, document in enumerate(documents):
-                if not document.keys() <= known:
-                    misfits[place] = self._unknown([document])
-        return [[document.get(name) for document in documents] for name in self.names], misfits
+                misfit = None if document.keys() <= known else self._unknown(document)
+                if misfit is not None:
+                    misfits[place] = misfit
+        return self._columns(documents), misfits
+
+    def _columns(self, documents: Sequence[dict[str, Any]]) -> list[Sequence[Any]]:
+        return [
+            [self._others(document) for document in documents]
+            if name == self.other
+            else [document.get(name) for document in documents]
+            for name in self.names
+        ]
+
+    def _others(self, document: dict[str, Any]) -> dict[str, Any] | None:
+        """The fields of a dict that the type lacks; None if there are none."""
+        known = self._known
+        return {name: value for name, value in document.items() if name not in known} or None
 
     def fit_columns(self, columns: Sequence[Sequence[Any]], misfits: dict[int, Misfit]) -> list[Any]:
         """The arrays of fields as `fit` makes them of columns of values. `misfits` gets the misfits by their places."""
@@ -388,29 +422,33 @@ class Struct(Column):
                 raise misfit.within(name) from None
             made.append(array)
             for place, one in found.items():
+                rest = one.rest if name == self.other and self.keeps_rest else {name: one.rest}
                 before = misfits.get(place)
                 if before is None:
-                    misfits[place] = Misfit(one.reason, (name, *one.path), {name: one.rest})
+                    misfits[place] = Misfit(one.reason, (name, *one.path), rest)
                 else:
-                    before.rest[name] = one.rest
+                    before.rest.update(rest)
         return made
 
-    def _unknown(self, documents: Sequence[dict[str, Any]]) -> Misfit:
-        """The misfit for the first dict with fields that the type lacks."""
-        for document in documents:
-            rest = {name: value for name, value in document.items() if name not in self._known}
-            if rest:
-                name = format_value(next(iter(rest)))
-                return Misfit(f"a field {name} that is not in the schema", rest=rest)
-        raise AssertionError("no dict has another field")
+    def _unknown(self, document: dict[str, Any]) -> Misfit | None:
+        """The misfit for a dict with fields that the type lacks."""
+        rest = {name: value for name, value in document.items() if name not in self._known}
+        if self.keeps_rest:
+            rest = {name: value for name, value in rest.items() if value is not None}
+        if not rest:
+            return None
+        return Misfit(f"a field {format_value(next(iter(rest)))} that is not in the schema", rest=rest)
 
 
 class Array(Column):
-    """A list, made from lists."""
+    """A list, made from lists. `keeps_rest`: see `Column.fit`."""
 
-    def __init__(self, arrow: Any, element: Column, name: str = "", *, nullable: bool = True) -> None:
+    def __init__(
+        self, arrow: Any, element: Column, name: str = "", *, nullable: bool = True, keeps_rest: bool = False
+    ) -> None:
         super().__init__(arrow, name, nullable=nullable)
         self.element = element
+        self.keeps_rest = keeps_rest
 
     def is_odd(self, kind: type) -> bool:
         return kind not in _ARRAYS
@@ -423,9 +461,16 @@ class Array(Column):
         kept = list(values)
         misfits = self.take_out_odd(kept)
         rows, flat = flattened(kept)
-        _, found = self.element.fit(flat)
-        misfits.update((row, self.take_out(kept, row)) for row in sorted({rows[place] for place in found}))
-        return self.convert(kept), misfits
+        elements, found = self.element.fit(flat)
+        if not self.keeps_rest:
+            misfits.update(
+                (row, self.take_out(kept, row)) for row in sorted({rows[place] for place in found})
+            )
+            return self.convert(kept), misfits
+        offsets = offsets_of(kept)
+        starts = offsets.to_pylist()
+        add_rests(misfits, found, rows, lambda row, place: str(place - starts[row]))
+        return pa.ListArray.from_arrays(offsets, elements, type=self.arrow, mask=nulls_of(kept)), misfits
 
     def convert(self, values: Sequence[Any]) -> Any:
         self.kinds_of(values, _ARRAYS)
@@ -438,11 +483,14 @@ class Array(Column):
 
 
 class MapColumn(Column):
-    """A map with keys of text, made from dicts."""
+    """A map with keys of text, made from dicts. `keeps_rest`: see `Column.fit`."""
 
-    def __init__(self, arrow: Any, value: Column, name: str = "", *, nullable: bool = True) -> None:
+    def __init__(
+        self, arrow: Any, value: Column, name: str = "", *, nullable: bool = True, keeps_rest: bool = False
+    ) -> None:
         super().__init__(arrow, name, nullable=nullable)
         self.value = value
+        self.keeps_rest = keeps_rest
 
     def is_odd(self, kind: type) -> bool:
         return kind not in _STRUCTS
@@ -455,24 +503,27 @@ class MapColumn(Column):
         kept = list(values)
         misfits = self.take_out_odd(kept)
         rows, flat = flattened([value and list(value.items()) for value in kept])
-        _, found = self.value.fit([value for _, value in flat])
-        for place in sorted(found):
-            row, (key, _) = rows[place], flat[place]
-            if row not in misfits:
-                misfits[row] = self.take_out(kept, row)
-                kept[row], misfits[row].rest = dict(misfits[row].rest), {}
-            misfits[row].rest[key] = kept[row].pop(key)
-        return self.convert(kept), misfits
+        items, found = self.value.fit([value for _, value in flat])
+        if not self.keeps_rest:
+            misfits.update(
+                (row, self.take_out(kept, row)) for row in sorted({rows[place] for place in found})
+            )
+            return self.convert(kept), misfits
+        add_rests(misfits, found, rows, lambda row, place: flat[place][0])
+        return self._make(kept, items), misfits
 
     def convert(self, values: Sequence[Any]) -> Any:
         self.kinds_of(values, _STRUCTS)
-        present = [value for value in values if value]
-        keys = pa.array(list(chain.from_iterable(present)), pa.string())
-        flat = list(chain.from_iterable([value.values() for value in present]))
+        flat = list(chain.from_iterable([value.values() for value in values if value]))
         try:
             items = self.value.convert(flat)
         except Misfit as misfit:
             raise misfit.within(0) from None
+        return self._make(values, items)
+
+    def _make(self, values: Sequence[Any], items: Any) -> Any:
+        """The array of dicts whose values, in one array, are `items`."""
+        keys = pa.array(list(chain.from_iterable([value for value in values if value])), pa.string())
         # MapArray.from_arrays takes no mask, and it cannot mark nulls in foreign offsets.
         entries = pa.StructArray.from_arrays(
             [keys, items], fields=[self.arrow.key_field, self.arrow.item_field]
@@ -507,6 +558,26 @@ def offsets_of(values: Sequence[Any]) -> Any:
             end += len(value)
         offsets.append(end)
     return pa.array(offsets, pa.int32())
+
+
+def add_rests(
+    misfits: dict[int, Misfit],
+    found: dict[int, Misfit],
+    rows: Sequence[int],
+    step: Callable[[int, int], str],
+) -> None:
+    """Note the misfits of elements as misfits of their lists or dicts.
+
+    Args:
+        found: By the places of the elements in all elements.
+        rows: The rows of the elements.
+        step: The name of an element in its row, from the row and the element's place.
+    """
+    for place in sorted(found):
+        row, one = rows[place], found[place]
+        if row not in misfits:
+            misfits[row] = Misfit(one.reason, (0, *one.path), {})
+        misfits[row].rest[step(row, place)] = one.rest
 
 
 def flattened(values: Sequence[Any]) -> tuple[list[int], list[Any]]:
@@ -557,10 +628,6 @@ _STRUCTS: frozenset[type] = frozenset((dict, NONE))
 _ARRAYS: frozenset[type] = frozenset((list, NONE))
 _TEXTS = frozenset((str, NONE))
 _SAID_AS_TEXT = frozenset((str, UUID, time, NONE))
-
-
-def _is_written_as_text(kind: type) -> bool:
-    return kind in _SAID_AS_TEXT or is_registered(kind)
 
 
 DOUBLE = Scalar(pa.float64(), (float, int), "double")

@@ -25,7 +25,7 @@ from pyarrow import types as kinds
 from reactdb.arrow.arrays import PARTS, Column, Misfit, Struct, insert_nulls
 from reactdb.arrow.decoding import column_decoder, decode_many
 from reactdb.errors import SchemaMismatch
-from reactdb.json import dumps_plain
+from reactdb.json import dumps_plain, encode_plain
 
 
 class Rows:
@@ -78,7 +78,8 @@ class DocumentColumn:
         if not present:
             return pa.nulls(len(bodies), self.column.arrow)
         if self.is_text:
-            made = pa.array(list(map(dumps_plain, decode_many(present))), self.column.arrow)
+            # Arrow takes bytes for text, too.
+            made = pa.array(list(map(encode_plain, decode_many(present))), self.column.arrow)
         else:
             numbers = [number for number, body in enumerate(bodies) if body is not None]
             made = self._combine(self._arrays(present, numbers, rows, describe))
@@ -98,11 +99,11 @@ class DocumentColumn:
     ) -> list[Any]:
         """The arrays of the documents of these rows, with null in place of misfits."""
         try:
-            arrays, misfits = self._fit(bodies)
+            arrays, misfits = self.fit(bodies)
         except Misfit:
             for number, body in zip(numbers, bodies, strict=True):
                 try:
-                    self._fit([body])
+                    self.fit([body])
                 except Misfit as misfit:
                     # Null is not allowed in place of the value.
                     raise SchemaMismatch(describe(number), self._place(misfit)) from None
@@ -114,8 +115,12 @@ class DocumentColumn:
             rows.add(numbers[place], self.name or "document", document, str(misfits[place]))
         return arrays
 
-    def _fit(self, bodies: Sequence[bytes]) -> tuple[list[Any], dict[int, Misfit]]:
-        """The arrays and the misfits: for a STRUCT an array per field, otherwise the column's array."""
+    def fit(self, bodies: Sequence[bytes]) -> tuple[list[Any], dict[int, Misfit]]:
+        """The arrays, for a struct an array per field, otherwise the column's; and the misfits, by the places of the documents.
+
+        Raises:
+            Misfit: A value does not fit in a column without nulls.
+        """
         column = self.column
         if not isinstance(column, Struct) or not column.names:
             array, misfits = column.fit(decode_many(bodies))
@@ -163,7 +168,7 @@ class DocumentColumn:
     @cached_property
     def _columns(self) -> Callable[[Sequence[bytes]], list[Sequence[Any]]] | None:
         column = self.column
-        if not isinstance(column, Struct) or not column.names:
+        if not isinstance(column, Struct) or not column.names or column.other is not None:
             return None
         return column_decoder(column.names, is_complete=column.is_complete)
 

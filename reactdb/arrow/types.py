@@ -46,7 +46,7 @@ from reactdb.arrow.arrays import (
     Text,
     Void,
 )
-from reactdb.arrow.inference import ANYTHING, CONFLICT, make_field
+from reactdb.arrow.inference import ANYTHING, CONFLICT, OTHER_MARK, make_field
 from reactdb.arrow.rows import (
     Values,
     check_names,
@@ -61,6 +61,7 @@ from reactdb.arrow.variant import Variant, is_variant
 from reactdb.errors import InvalidDocument, InvalidOption
 
 MARK, CONFLICT_MARK = ANYTHING.encode(), CONFLICT.encode()
+OTHERS_MARK = OTHER_MARK.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +73,15 @@ class ColumnRules:
             column of text.
         takes_guesses: A text that was chosen for a field without values (its metadata has the mark ANYTHING) takes anything
             later. False: only null, {} and [] fit, because the caller infers again with other values.
+        keeps_rest: See `arrays.Column.fit`.
+        texts: Types that a column of text takes, too, where it takes texts alone.
         name_of: The name of a type in messages.
     """
 
     is_complete: bool = False
     takes_guesses: bool = False
+    keeps_rest: bool = False
+    texts: frozenset[type] = frozenset()
     name_of: Callable[[Any], str] = str
 
 
@@ -96,17 +101,17 @@ def column_of(type_: Any, rules: ColumnRules = USER, *, nullable: bool = True) -
     if kinds.is_struct(type_):
         return struct_of(list(type_), rules, type_, nullable=nullable)
     if kinds.is_list(type_):
-        field = type_.value_field
-        return Array(type_, column_of(field.type, rules, nullable=field.nullable), name, nullable=nullable)
+        inner = type_.value_field
+        element = column_of(inner.type, rules, nullable=inner.nullable)
+        return Array(type_, element, name, nullable=nullable, keeps_rest=rules.keeps_rest)
     if kinds.is_map(type_):
         if not kinds.is_string(type_.key_type):
             raise InvalidOption(f"the keys of a map are strings, not {rules.name_of(type_.key_type)}")
-        field = type_.item_field
-        return MapColumn(
-            type_, column_of(field.type, rules, nullable=field.nullable), name, nullable=nullable
-        )
+        inner = type_.item_field
+        value = column_of(inner.type, rules, nullable=inner.nullable)
+        return MapColumn(type_, value, name, nullable=nullable, keeps_rest=rules.keeps_rest)
     if kinds.is_string(type_) or kinds.is_large_string(type_):
-        return Text(type_, name, nullable=nullable, is_strict=rules.is_complete)
+        return Text(type_, name, nullable=nullable, is_strict=rules.is_complete, also=rules.texts)
     if kinds.is_decimal(type_):
         return DecimalColumn(type_, (Decimal, int), name, nullable=nullable)
     if kinds.is_null(type_):
@@ -126,9 +131,18 @@ def struct_of(
     fields: Sequence[Any], rules: ColumnRules = USER, type_: Any = None, *, nullable: bool = True
 ) -> Struct:
     """The column of a struct with these fields, or of whole documents."""
+    others = [field.name for field in fields if OTHERS_MARK in (field.metadata or {})]
     children = [(field.name, _column_of_field(field, rules)) for field in fields]
     arrow = pa.struct(fields) if type_ is None else type_
-    return Struct(arrow, children, rules.name_of(arrow), nullable=nullable, is_complete=rules.is_complete)
+    return Struct(
+        arrow,
+        children,
+        rules.name_of(arrow),
+        nullable=nullable,
+        is_complete=rules.is_complete,
+        keeps_rest=rules.keeps_rest,
+        other=others[0] if others else None,
+    )
 
 
 def _column_of_field(field: Any, rules: ColumnRules) -> Column:

@@ -26,16 +26,14 @@ def run_export(
 ) -> None:
     """Run the exporter with a progress bar, and print its outcome."""
     with Progress(f"{WORDS[mode]}s") as bar:
-        outcome = call_exporter(source, table, mode, at, bar, **given)
+        outcome = call_exporter(source, table, bar, mode=mode, at=at, **given)
     print_outcome(outcome, WORDS[mode], as_json)
 
 
-def call_exporter(
-    source: str, table: str | None, mode: str, at: int | datetime | None, bar: Progress, **given: Any
-) -> Outcome:
+def call_exporter(source: str, table: str | None, bar: Progress, **given: Any) -> Outcome:
     from reactdb.lake import export
 
-    return export(source, table, mode=mode, at=at, progress=reporter(bar), **given)
+    return export(source, table, progress=reporter(bar), **given)
 
 
 def reporter(bar: Progress) -> Callable[[int, int], None]:

@@ -1,9 +1,10 @@
-"""`reactdb spark`: from the log to Parquet, with Spark.
+"""`reactdb spark`: from the log to Parquet, and counts of it, with Spark.
 
-Mistakes in a command line are reported before Spark is started, because starting it takes some seconds. Spark's log goes to a
-file, or nowhere; an error of Spark's becomes one line. The session is always stopped.
+`snapshot`, `changes` and `current` are the exporter's, and need neither Spark nor Java. For the others, mistakes in a command
+line are reported before Spark is started, because starting it takes some seconds. Spark's log goes to a file, or nowhere; an
+error of Spark's becomes one line. The session is always stopped.
 
-Rule of this file: options, progress and output. `reactdb.spark.pipelines` does the work.
+Rule of this file: options, progress and output. `reactdb.lake` and `reactdb.spark.pipelines` do the work.
 """
 
 from __future__ import annotations
@@ -11,21 +12,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from reactdb.cli.files import json_option, timestamp
+from reactdb.cli.files import MOMENT, json_option, timestamp
 from reactdb.cli.groups import Verbs
-from reactdb.cli.terminal import columns, is_terminal, plural, safe, write_line
-from reactdb.spark.options import FORMS
+from reactdb.cli.terminal import columns, is_terminal, safe, write_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from reactdb.spark.pipelines import Outcome
+    from reactdb.lake.exporter import Outcome
 
     # Starts Spark, and stops it at the end of the block.
     Start = Callable[[], AbstractContextManager[Any]]
@@ -53,25 +53,16 @@ overwrite_option = click.option(
 )
 
 
-def document_options(default: str) -> Callable[[Any], Any]:
-    """The options `--document` and `--schema`."""
-    form = click.option(
-        "--document",
-        type=click.Choice(FORMS),
-        default=default,
-        show_default=True,
-        help="The form of documents: typed columns, text, Spark's VARIANT, or bytes.",
-    )
-    schema = click.option(
-        "--schema",
-        metavar="FIELDS",
-        help="The fields that are wanted of documents, as 'id string, score long'; needs --document struct.",
-    )
-    return lambda function: form(schema(function))
-
+files_option = click.option(
+    "--files",
+    metavar="GLOB",
+    default="*.db",
+    show_default=True,
+    help="Which files of a folder are databases.",
+)
 
 SESSION_OPTIONS = (
-    click.option("--files", metavar="GLOB", help="Which files of a folder are databases.  [default: *.db]"),
+    files_option,
     click.option(
         "--master",
         metavar="URL",
@@ -98,40 +89,35 @@ SESSION_OPTIONS = (
 def spark() -> None:
     """Analyse files with Spark: from the log to Parquet.
 
-    SOURCE is a database file, a folder of them, a glob, or a folder that `reactdb spark changes` wrote; TARGET a folder. Needs
-    Java 17, and the extra spark: python -m pip install 'reactdb[spark]', or in a checkout: python -m pip install -e '.[spark]'.
+    SOURCE is a database file, a folder of them or a glob, and for history, rates and audit also a folder that `changes` wrote;
+    TARGET a folder. These three need Java 17, and the extra spark: python -m pip install 'reactdb[spark]', or in a checkout:
+    python -m pip install -e '.[spark]'.
     """
 
 
 def command(
-    word: str,
-    *own: Callable[[Any], Any],
-    takes_files: bool = False,
-    prints: str = "What was done as one JSON object.",
+    word: str, *own: Callable[[Any], Any], prints: str = "What was done as one JSON object."
 ) -> Callable[[Callable[..., Any]], click.Command]:
-    """A command of the group: its own arguments and options, then the shared ones.
+    """A command that runs Spark: its own arguments and options, then the shared ones.
 
     The function enters `start()` for a session, and returns its result. Its arguments have the names of a pipeline's in
     `reactdb.spark.pipelines`, and are checked as far as that is possible without Spark.
 
     Args:
         word: The noun for the result's count.
-        takes_files: SOURCE must be database files, and no folder of changes.
     """
 
     def make(function: Callable[..., Any]) -> click.Command:
         @wraps(function)
         def call(
-            files: str | None, master: str | None, settings: dict[str, str], log: str | None, as_json: bool, **given: Any
+            files: str, master: str | None, settings: dict[str, str], log: str | None, as_json: bool, **given: Any
         ) -> None:  # fmt: skip
             from reactdb.cli.sparkrun import run_session
             from reactdb.spark import environment
 
-            if given.get("schema") is not None and given["document"] != "struct":
-                raise click.UsageError("--schema needs --document struct.")
             environment.check()
-            given["options"] = {} if files is None else {"pathGlobFilter": files}
-            check(takes_files=takes_files, **given)
+            given["path_glob"] = files
+            check(**given)
             print_result(function(start=lambda: run_session(master, settings, log), **given), word, as_json)
 
         decorated: Any = call
@@ -143,81 +129,94 @@ def command(
 
 
 def check(
-    *,
-    source: str,
-    table: str | None,
-    target: str | None,
-    options: dict[str, str],
-    overwrite: bool | None = None,
-    takes_files: bool,
-    **others: Any,
+    *, source: str, table: str | None, target: str | None, overwrite: bool, path_glob: str, **others: Any
 ) -> None:
-    """Check SOURCE, and TARGET if it is written once. `overwrite` is None if the command lacks the option."""
+    """Check SOURCE, and TARGET if there is one."""
+    from reactdb.errors import TableNotFound
     from reactdb.lake import parts
-    from reactdb.spark import pipelines, rows
+    from reactdb.lake.fleet import FileOptions
+    from reactdb.lake.reach import read_reaches
+    from reactdb.spark.pipelines import exported_changes
 
-    find = pipelines.source_of_files if takes_files else rows.source_of
-    find(source, table, options)
-    if target is not None and overwrite is not None:
+    if exported_changes(source, table) is None:
+        reaches = read_reaches(FileOptions((source,), path_glob=path_glob))
+        if table is not None and not any(table in reach.position.tables for reach in reaches):
+            raise TableNotFound(table)
+    if target is not None:
         parts.refuse_taken(target, overwrite)
     elif overwrite:
         raise click.UsageError("--overwrite needs a TARGET.")
 
 
-@command(
+# ---------------------------------------------------------------------------------------------------------------
+# Commands without Spark
+
+
+def export_command(word: str, *own: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command of the exporter: its own arguments and options, then the shared ones. The function gives `export`'s arguments."""
+
+    def make(function: Callable[..., dict[str, Any]]) -> click.Command:
+        @wraps(function)
+        def call(source: str, target: str, files: str, as_json: bool, **given: Any) -> None:
+            from reactdb.cli.lake import call_exporter, print_outcome
+            from reactdb.cli.terminal import Progress
+
+            with Progress(f"{word}s") as bar:
+                outcome = call_exporter(source, bar=bar, parquet=target, path_glob=files, **function(**given))
+            print_outcome(outcome, word, as_json)
+
+        decorated: Any = call
+        for option in reversed((*own, files_option, json_option("What was done as one JSON object."))):
+            decorated = option(decorated)
+        return spark.command()(decorated)
+
+    return make
+
+
+@export_command(
     "document",
     source_argument,
     click.argument("table", metavar="TABLE"),
     target_argument,
     click.option(
-        "--at", metavar="WHEN", help="As it was at this seq, or at this time (2026-01-31T12:00:00Z)."
+        "--at",
+        type=MOMENT,
+        metavar="WHEN",
+        help="As it was at this seq, or at this time (2026-01-31T12:00:00Z).",
     ),
-    document_options("struct"),
     overwrite_option,
-    takes_files=True,
 )
-def snapshot(start: Start, at: str | None, **given: Any) -> Outcome:
-    """Write a table's documents as Parquet, all as of one moment."""
-    from reactdb.spark import options, pipelines
+def snapshot(table: str, at: int | datetime | None, overwrite: bool) -> dict[str, Any]:
+    """Write a table's documents as Parquet, all as of one moment.
 
-    if at is not None:
-        options.parse({"asOf": at})
-    as_of = int(at) if at is not None and at.isdecimal() else at
-    with start() as session:
-        return pipelines.snapshot(session, as_of=as_of, **given)
+    Needs no Java: it is `reactdb export --parquet TARGET --at WHEN`.
+    """
+    return {"table": table, "mode": "current", "at": "now" if at is None else at, "overwrite": overwrite}
 
 
-@command("change", source_argument, target_argument, table_option, document_options("json"), takes_files=True)
-def changes(start: Start, target: str, **given: Any) -> Outcome:
+@export_command("change", source_argument, target_argument, table_option)
+def changes(table: str | None) -> dict[str, Any]:
     """Append the changes since the last time to Parquet, each exactly once.
 
-    TARGET remembers how far each database was read. It can be interrupted, or killed, and called again.
+    Needs no Java: it is `reactdb export --parquet TARGET --changes`. It can be interrupted, or killed, and called again.
     """
-    from reactdb.lake import parts
-    from reactdb.spark import pipelines
-
-    parts.PartFolder(target, "changes").newest()
-    with start() as session:
-        return pipelines.append_changes(session, target=target, **given)
+    return {"table": table, "mode": "changes", "at": None}
 
 
-@command("document", source_argument, target_argument, table_option, document_options("json"))
-def current(start: Start, target: str, **given: Any) -> Outcome:
-    """Keep the newest document of each key as Parquet: what changed since the last time is put in.
+@export_command("document", source_argument, target_argument, table_option)
+def current(table: str | None) -> dict[str, Any]:
+    """Keep a table's documents as Parquet: what changed since the last time is put in.
 
-    TARGET/latest is what to read.
+    Needs no Java: it is `reactdb export --parquet TARGET`. TARGET/latest is what to read.
     """
-    from reactdb.lake import parts
-    from reactdb.spark import pipelines
-
-    parts.PartFolder(target, "current", parts.GENERATION).newest()
-    with start() as session:
-        return pipelines.update_current(session, target=target, **given)
+    return {"table": table, "mode": "current", "at": None}
 
 
-@command(
-    "version", source_argument, target_argument, table_option, document_options("json"), overwrite_option
-)
+# ---------------------------------------------------------------------------------------------------------------
+# Commands that run Spark
+
+
+@command("version", source_argument, target_argument, table_option, overwrite_option)
 def history(start: Start, **given: Any) -> Outcome:
     """Write every version of every document, with when it held, as Parquet."""
     from reactdb.spark import pipelines
@@ -252,7 +251,7 @@ def rates(
     start: Start, bucket: str, by: str, target: str | None, overwrite: bool, **given: Any
 ) -> Outcome | list[dict[str, Any]]:
     """Count changes by table and time, or by key or writer; print it, or write it as Parquet."""
-    from reactdb.spark import pipelines, queries, rows
+    from reactdb.spark import pipelines, queries
 
     names = [name.strip() for name in by.split(",")]
     queries.check_rates(bucket, names)
@@ -261,8 +260,9 @@ def rates(
             return pipelines.write_rates(
                 session, target=target, bucket=bucket, by=names, overwrite=overwrite, **given
             )
-        result = pipelines.rates(session, rows.source_of(**given), bucket, names)
-        return collect_rows(result.orderBy("bucket", "database", *names))
+        with pipelines.change_rows(session, as_text=True, **given) as (rows, _):
+            result = queries.rates(rows, bucket, names)
+            return collect_rows(result.orderBy("bucket", "database", *names))
 
 
 @command(
@@ -275,13 +275,14 @@ def rates(
 )
 def audit(start: Start, target: str | None, overwrite: bool, **given: Any) -> Outcome | list[dict[str, Any]]:
     """Count which fields change, how often and by whom; print it, or write it as Parquet."""
-    from reactdb.spark import pipelines, rows
+    from reactdb.spark import pipelines, queries
 
     with start() as session:
         if target is not None:
             return pipelines.write_audit(session, target=target, overwrite=overwrite, **given)
-        result = pipelines.audit(session, rows.source_of(**given))
-        return collect_rows(result.orderBy("database", "table", "field", "origin"))
+        with pipelines.change_rows(session, as_text=True, **given) as (rows, _):
+            result = queries.audit(rows)
+            return collect_rows(result.orderBy("database", "table", "field", "origin"))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -318,17 +319,9 @@ def print_result(result: Any, word: str, as_json: bool) -> None:
         else:
             click.echo("no changes", err=True)
         return
-    if as_json:
-        write_line(asdict(result))
-        return
-    if result.rows:
-        click.echo(f"{plural(result.rows, word)} written to {result.path}")
-    else:
-        click.echo(f"nothing new for {result.path}")
-    for path, seq in result.positions.items():
-        click.echo(f"  {path} up to seq {seq}")
-    for path in result.begins_late:
-        click.echo(f"  {path}: earlier history was removed; it begins with the documents as they were then")
+    from reactdb.cli.lake import print_outcome
+
+    print_outcome(result, word, as_json)
 
 
 def cell(value: Any) -> str:

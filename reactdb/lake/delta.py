@@ -84,8 +84,11 @@ class DeltaTarget:
     def __init__(self, path: str) -> None:
         try:
             import deltalake
+
+            # The first version that commits files which take the place of others has this class.
+            from deltalake.transaction import RemoveAction  # noqa: F401
         except ImportError as missing:
-            raise MissingExtra("exporting to Delta", "deltalake", "lake") from missing
+            raise MissingExtra("exporting to Delta", "deltalake 1.6.6 or later", "lake") from missing
         self._library = deltalake
         self.path = os.path.abspath(path)
 

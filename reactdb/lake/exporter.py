@@ -71,7 +71,7 @@ def export(
     delta: str | os.PathLike[str] | None = None,
     iceberg: str | os.PathLike[str] | None = None,
     mode: str = "current",
-    at: int | datetime | None = None,
+    at: int | datetime | str | None = None,
     contract: str = "evolve",
     overwrite: bool = False,
     ignore_corrupt_files: bool = False,
@@ -88,7 +88,7 @@ def export(
         parquet, delta, iceberg: The folder to write to, in one of these formats.
         mode: `current`: the documents as they are. `changes`: each change, appended. `scd2`: each version of each document, with
             when it began and ended.
-        at: Of `current`: the documents as of this seq or moment (a datetime with a time zone), written once.
+        at: Of `current`: the documents as of this seq or moment (a datetime with a time zone, or "now"), written once.
         contract: What becomes of a field that the table lacks, or a value that does not fit its column: `evolve`: the table gets
             the field, and the value goes to `_conflicts`; `freeze`: SchemaMismatch, and nothing is written; `discard`: both are
             left out.
@@ -120,10 +120,10 @@ def export(
     if at is not None:
         if mode != "current":
             raise InvalidOption("at is of the documents: leave it out, or mode")
-        if isinstance(at, datetime) and at.utcoffset() is None:
-            raise InvalidOption(f"at has no time zone: {at}")
-        if not isinstance(at, datetime) and (isinstance(at, bool) or not isinstance(at, int) or at < 0):
-            raise InvalidOption(f"at is a seq, or a datetime with a time zone, not {format_value(at)}")
+        is_seq = isinstance(at, int) and not isinstance(at, bool) and at >= 0
+        is_moment = isinstance(at, datetime) and at.utcoffset() is not None
+        if not (is_seq or is_moment or at == "now"):
+            raise InvalidOption(f"at is a seq, a datetime with a time zone, or 'now', not {format_value(at)}")
     paths = _paths_of(source)
     files = FileOptions(
         paths,
@@ -133,14 +133,31 @@ def export(
         ignore_missing_files=ignore_missing_files,
     )
     check_packages(format_)
-    from reactdb.lake.run import Run
+    from reactdb.lake.run import ExportRun
 
-    run = Run(files, not is_one_file(paths), table, mode, contract, progress)
+    run = ExportRun(files, not is_one_file(paths), table, mode, contract, progress)
     if at is not None:
         return run.write_once(
             make_target(format_, folder, mode, run.table, at is not None, overwrite), at, overwrite
         )
     return run.update(make_target(format_, folder, mode, run.table), overwrite)
+
+
+def export_changes(
+    source: str | Sequence[str], table: str | None, folder: str, path_glob: str, *, as_text: bool
+) -> Outcome:
+    """All changes of some files as a folder of Parquet, for queries over them.
+
+    Args:
+        as_text: Documents as JSON text; otherwise only if they are of several tables.
+    """
+    from reactdb.lake.run import ExportRun
+
+    check_packages("parquet")
+    paths = _paths_of(source)
+    files = FileOptions(paths, path_glob=path_glob)
+    run = ExportRun(files, not is_one_file(paths), table, "changes", "evolve", None, as_text=as_text)
+    return run.update(make_target("parquet", folder, "changes", table), overwrite=False)
 
 
 def make_target(

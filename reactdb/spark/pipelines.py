@@ -1,241 +1,36 @@
-"""Pipelines: from database files to Parquet. Each reads change rows, runs one of `queries`, and leaves a folder.
+"""Pipelines: what a log tells, as Spark SQL over change rows: histories, rates, audits.
 
-    snapshot         the documents of a table as of one seq                          written once
-    append_changes   the changes since the last run, each exactly once               grows by parts
-    update_current   the newest document of each key                                 replaced as a whole
-    write_history    all versions of all documents, with their validity              written once
-    write_rates      how many changes in each bucket of time                         written once
-    write_audit      which fields change, how often, by whom                         written once
+    write_history   every version of every document, with its validity   written once
+    write_rates     how many changes in each bucket of time               written once
+    write_audit     which fields change, how often, and by whom           written once
 
-A source is database files (a path, a folder, a glob, a list), or for all but `snapshot` and `append_changes` a folder that
-`append_changes` wrote: then the files are not needed any more. A target is a folder that the driver and all executors see under
-the same path, on a file system with atomic renames.
+The rows come from a folder that `reactdb export --changes --parquet` wrote. If the source is database files, their changes are
+exported to such a folder for the time of the run: so the rows are the same, also of compacted logs. Tables that are kept up to
+date need no Spark: see `reactdb.lake`.
 
-A run is atomic: if it is killed, either all of its result is there or nothing, and the next run goes on from there. See `parts`.
-
-Rule of this file: a pipeline is a query and a target. Rows are made in `rows`, positions in `reach`, folders in `parts`.
+Rule of this file: a pipeline is a query of `queries` and a target.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
-from pyspark.sql import types as spark
-
-from reactdb.errors import StorageError, UsageError
-from reactdb.lake.parts import (
-    GENERATION,
-    DatabasePosition,
-    Extent,
-    Manifest,
-    PartFolder,
-    parquet_rows,
-    whole_folder,
-)
-from reactdb.lake.reach import Reach, check_has, document_changes, unread
+from reactdb.errors import UsageError
+from reactdb.lake.exporter import Outcome, export_changes
+from reactdb.lake.parts import Manifest, PartFolder, parquet_rows, whole_folder
 from reactdb.spark import queries
-from reactdb.spark.options import parse
-from reactdb.spark.rows import (
-    EXPORT,
-    Documents,
-    PipelineSource,
-    all_rows,
-    of_live_tables,
-    ranges,
-    read_export,
-    reader,
-    rows_of,
-    since,
-    source_of,
-    type_of,
-)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-CURRENT = "current"
-CANCELLED_S = 5.0
 Paths = str | Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of a pipeline.
-
-    Attributes:
-        path: The folder to read.
-        rows: The number of rows written; 0 if there was nothing new.
-        positions: How far each database is contained in it: path -> seq.
-        begins_late: Files whose oldest changes were removed before they could be read.
-    """
-
-    path: str
-    rows: int
-    positions: dict[str, int] = field(default_factory=dict)
-    begins_late: list[str] = field(default_factory=list)
-
-
-def snapshot(
-    session: SparkSession,
-    source: Paths,
-    target: str,
-    *,
-    table: str | None = None,
-    as_of: int | str | None = None,
-    document: str = "struct",
-    schema: str | None = None,
-    overwrite: bool = False,
-    options: Mapping[str, str] | None = None,
-) -> Outcome:
-    """The documents of a table as of one seq, as Parquet.
-
-    Args:
-        table: Can be omitted if there is only one table.
-        as_of: A seq, or a time in ISO 8601; None: now, each file pinned when the plan is made.
-        document: `struct`: the fields are the columns. `json`, `variant`, `binary`: columns `key` and `document`.
-        schema: With struct: the wanted fields, as "id string, score long"; None: inferred from a sample.
-        overwrite: Replace a pipeline's earlier folder.
-        options: Options of the data source, such as `pathGlobFilter`.
-
-    Returns:
-        The outcome; its `positions` are empty if `as_of` is a time.
-
-    Raises:
-        UsageError: The target exists, and is not to be overwritten or was not written by a pipeline.
-        TableNotFound, HistoryLost, CannotOpen, ...: As the data source raises them.
-    """
-    documents = Documents(document, schema)
-    given = source_of_files(source, table, options)
-    with whole_folder(target, overwrite) as (staged, commit):
-        read = reader(session, given, documents)
-        # The plan and its outcome must be of the same moment.
-        extents = [unread(reach, None) for reach in given.reaches]
-        if as_of is None:
-            read = read.option("ranges", ranges(extents))
-        else:
-            read = read.option("paths", given.options["paths"]).option("asOf", str(as_of))
-        if table is not None:
-            read = read.option("table", table)
-        if schema is not None:
-            read = read.schema(schema)
-        rows = read.option("document", document).load()
-        if "_corrupt" in rows.columns and "_corrupt" not in (schema or ""):
-            rows = rows.drop("_corrupt")
-        count = write_parquet(rows, staged)
-        settings = {"table": table, "as_of": as_of, "document": document}
-        commit(_manifest("snapshot", None, count, settings, rows, [], given.positions))
-    seqs = {extent.path: extent.until for extent in extents} if as_of is None else {}
-    if isinstance(as_of, int):
-        seqs = {extent.path: as_of for extent in extents}
-    return Outcome(os.path.abspath(target), count, seqs)
-
-
-def append_changes(
-    session: SparkSession,
-    source: Paths,
-    target: str,
-    *,
-    table: str | None = None,
-    document: str = "json",
-    schema: str | None = None,
-    options: Mapping[str, str] | None = None,
-) -> Outcome:
-    """Append the changes since the last run to a folder of Parquet, each exactly once.
-
-    The folder grows by one part for each run, `increment=000001` and so on, each with a manifest. If a run is killed, its part
-    exists as a whole, with its positions, or not at all. Read the folder with `spark.read.parquet(target)`.
-
-    Args:
-        source: Database files. New files are read from the beginning; the position of a missing file is kept.
-        table: The only table to read; None: all.
-        document: The form of `old` and `new`: `json`, `variant`, `binary` or `struct`. JSON text fits any later document.
-        schema: With struct: the wanted fields; None: inferred by the first run, kept by the others.
-        options: Options of the data source.
-
-    Returns:
-        The outcome; `rows` counts the changes of this run, and the documents with which a compacted log begins (`op` is `read`).
-
-    Raises:
-        HistoryLost: Compaction removed changes after the last run before they were read.
-        HistoryDiverged: A file was replaced, or restored from a backup from before the last run.
-        UsageError: The folder holds something else, or was begun with another table or another form of documents.
-        DatabaseBusy: Another run is writing to the folder.
-    """
-    documents = Documents(document, schema)
-    given = source_of_files(source, table, options)
-    folder = PartFolder(target, EXPORT)
-    settings = {"table": table, "document": document, "schema": schema}
-    with folder.lock():
-        before, known, first = read_progress(folder, settings, given)
-        extents = [unread(reach, known.get(reach.database)) for reach in given.reaches]
-        if not any(extent.since < extent.until for extent in extents) and not any(
-            each.oldest for each in first
-        ):
-            return _outcome(folder.path, 0, known, first)
-        type_ = type_of(session, given, documents) if before is None else _stored_type(before)
-        rows = rows_of(session, given, extents, documents, first, type_)
-        # Where all tables are read from the beginning, it is known how many changes there are.
-        is_all = table is None and not any(reach.oldest for reach in first)
-        expected = document_changes(extents, parse(given.options).files) if is_all else None
-        with folder.stage() as staged:
-            count = write_parquet(rows, staged)
-            if expected not in (None, count):
-                raise StorageError(f"{count} rows were written of {expected} changes; nothing was committed")
-            positions = known | given.positions
-            folder.commit(staged, _manifest(EXPORT, before, count, settings, rows, extents, positions))
-    return _outcome(folder.path, count, positions, first)
-
-
-def update_current(
-    session: SparkSession,
-    source: Paths,
-    target: str,
-    *,
-    table: str | None = None,
-    document: str = "json",
-    schema: str | None = None,
-    options: Mapping[str, str] | None = None,
-) -> Outcome:
-    """Keep a folder of Parquet with the newest document of each key: apply the changes since the last run.
-
-    The link `latest` in the folder points to the newest state, and moves to the next state when that is complete, so a reader
-    sees one state or the other. The state before stays until the next run, for its readers.
-
-    Args:
-        source: Database files, or a folder that `append_changes` wrote.
-        table, document, schema, options: As in `append_changes`; the documents of a folder of changes keep their form.
-
-    Returns:
-        The outcome; `path` leads to the newest state: `database, table, key, key_bytes, seq, ts, document`; `rows` is its size.
-
-    Raises:
-        As `append_changes`.
-    """
-    given = source_of(source, table, options)
-    documents = Documents(document, schema)
-    folder = PartFolder(target, CURRENT, GENERATION)
-    settings = {"table": table, "document": document, "schema": schema}
-    if given.export is not None:
-        settings |= {name: given.export.settings[name] for name in ("document", "schema")}
-    with folder.lock():
-        before, known, first = read_progress(folder, settings, given)
-        if before is not None and not _has_news(given, known):
-            return _outcome(folder.point_to_newest(), 0, known, first)
-        if before is None:
-            rows = queries.current(all_rows(session, given, documents))
-        else:
-            rows = _apply_changes(session, given, documents, before, folder)
-        with folder.stage() as staged:
-            count = write_parquet(rows, staged)
-            positions = known | given.positions
-            folder.commit(staged, _manifest(CURRENT, before, count, settings, rows, [], positions))
-        path = folder.point_to_newest()
-    return _outcome(path, count, positions, first)
+CHANGES = "changes"
+CANCELLED_S = 5.0
 
 
 def write_history(
@@ -244,21 +39,26 @@ def write_history(
     target: str,
     *,
     table: str | None = None,
-    document: str = "json",
-    schema: str | None = None,
     overwrite: bool = False,
-    options: Mapping[str, str] | None = None,
+    path_glob: str = "*.db",
 ) -> Outcome:
     """Every version of every document, with its validity, as Parquet: a slowly changing dimension of type 2.
+
+    Args:
+        source: Database files, or a folder of exported changes.
+        table: Its versions alone. Documents of one table are structs, those of several are JSON text.
+        overwrite: Replace a folder that was written so before.
+        path_glob: Which files of a folder are databases.
 
     Returns:
         The outcome; its rows are those of `queries.history`. Documents from before a compacted log begins have no `valid_from`.
 
-    Args and Raises: as `update_current`; the target as in `snapshot`.
+    Raises:
+        UsageError: The target exists, and is not to be overwritten or was not written by a pipeline; the folder of changes has
+            another table's.
+        TableNotFound, CannotOpen, ...: What is wrong with the source.
     """
-    given = source_of(source, table, options)
-    rows = queries.history(all_rows(session, given, Documents(document, schema)))
-    return _write("history", rows, given, target, overwrite, {"table": table, "document": document})
+    return _write("history", queries.history, session, source, target, table, overwrite, path_glob)
 
 
 def write_rates(
@@ -270,17 +70,19 @@ def write_rates(
     bucket: str = "1 hour",
     by: str | Sequence[str] = ("table",),
     overwrite: bool = False,
-    options: Mapping[str, str] | None = None,
+    path_glob: str = "*.db",
 ) -> Outcome:
-    """How many changes there were in each bucket of time, as Parquet. The documents are not read.
+    """How many changes there were in each bucket of time, as Parquet.
 
     Args: `bucket` and `by` as in `queries.rates`, which makes the rows (a str has names separated by commas).
-    Others and Raises: as `snapshot`.
+    Others and Raises: as `write_history`.
     """
-    given = source_of(source, table, options)
-    by = [name.strip() for name in by.split(",")] if isinstance(by, str) else by
-    rows = rates(session, given, bucket, by)
-    return _write("rates", rows, given, target, overwrite, {"table": table, "bucket": bucket, "by": list(by)})
+    names = [name.strip() for name in by.split(",")] if isinstance(by, str) else list(by)
+    queries.check_rates(bucket, names)
+    return _write(
+        "rates", lambda rows: queries.rates(rows, bucket, names), session, source, target, table, overwrite,
+        path_glob, as_text=True,
+    )  # fmt: skip
 
 
 def write_audit(
@@ -290,40 +92,112 @@ def write_audit(
     *,
     table: str | None = None,
     overwrite: bool = False,
-    options: Mapping[str, str] | None = None,
+    path_glob: str = "*.db",
 ) -> Outcome:
     """Which fields change, how often and by whom, as Parquet: the rows of `queries.audit`.
 
-    Args and Raises: as `write_rates`.
+    Args and Raises: as `write_history`. Of exported changes of one table, a field that was null counts as missing.
     """
-    given = source_of(source, table, options)
-    return _write("audit", audit(session, given), given, target, overwrite, {"table": table})
+    return _write("audit", queries.audit, session, source, target, table, overwrite, path_glob, as_text=True)
 
 
-def rates(session: SparkSession, given: PipelineSource, bucket: str, by: Sequence[str]) -> DataFrame:
-    """The rows of `write_rates`."""
-    return queries.rates(all_rows(session, given, None, with_base=False), bucket, by)
+@contextmanager
+def change_rows(
+    session: SparkSession,
+    source: Paths,
+    table: str | None = None,
+    *,
+    path_glob: str = "*.db",
+    as_text: bool = False,
+    beside: str | None = None,
+) -> Iterator[tuple[DataFrame, Outcome]]:
+    """The change rows of the tables that still exist, and how far they go.
 
-
-def audit(session: SparkSession, given: PipelineSource) -> DataFrame:
-    """The rows of `write_audit`."""
-    return queries.audit(all_rows(session, given, Documents("json"), with_base=False))
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Shared by the pipelines
-
-
-def source_of_files(source: Paths, table: str | None, options: Mapping[str, str] | None) -> PipelineSource:
-    """Database files; a folder of changes is refused.
+    Args:
+        as_text: Documents of database files as JSON text, which tells a field that is null from one that is missing.
+        beside: The path beside which changes are exported; None: the system's folder for temporary files.
 
     Raises:
-        UsageError.
+        UsageError: The folder has another table's changes, or there are none; on a cluster, `beside` is None.
     """
-    given = source_of(source, table, options)
-    if given.export is not None:
-        raise UsageError(f"{given.folder} holds changes that were exported; this takes database files")
-    return given
+    folder = exported_changes(source, table)
+    if folder is not None:
+        manifest = folder.newest()
+        assert manifest is not None
+        seqs = {position.path: position.seq for position in manifest.positions.values()}
+        yield _rows_of(session, folder, manifest, table), Outcome(folder.path, positions=seqs)
+        return
+    if beside is None and not str(session.sparkContext.master).startswith("local"):
+        raise UsageError(
+            "the executors of a cluster must see the rows: give a folder that `reactdb export --changes --parquet` wrote"
+        )
+    parent = None if beside is None else os.path.dirname(os.path.abspath(beside))
+    if parent is not None:
+        os.makedirs(parent, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".changes-", dir=parent) as scratch:
+        outcome = export_changes(source, table, os.path.join(scratch, CHANGES), path_glob, as_text=as_text)
+        folder = PartFolder(os.path.join(scratch, CHANGES), CHANGES)
+        manifest = folder.newest()
+        if manifest is None:
+            raise UsageError(f"there are no changes in {source}")
+        yield _rows_of(session, folder, manifest, table), outcome
+
+
+def exported_changes(source: Paths, table: str | None = None) -> PartFolder | None:
+    """The folder of exported changes that the source is; None if it is database files.
+
+    Raises:
+        UsageError: It has another table's changes.
+    """
+    if not isinstance(source, str) or not os.path.isdir(source):
+        return None
+    folder = PartFolder(source, CHANGES)
+    if not folder.numbers():
+        return None
+    manifest = folder.newest()
+    held = None if manifest is None else manifest.settings["table"]
+    if table is not None and held not in (None, table):
+        raise UsageError(f"{source} holds the changes of table `{held}` alone")
+    return folder
+
+
+def _rows_of(session: SparkSession, folder: PartFolder, manifest: Manifest, table: str | None) -> DataFrame:
+    """The rows of a folder, without those of dropped tables, also if a new table has the same name."""
+    # The parts are listed by name, because a part that is committed meanwhile belongs to the next run.
+    numbers = [number for number in folder.numbers() if number <= manifest.number]
+    rows = session.read.parquet(*map(folder.folder_of, numbers))
+    tables = [
+        (database, name, created)
+        for database, position in manifest.positions.items()
+        for name, created in position.tables.items()
+        if table in (None, name)
+    ]
+    live = session.createDataFrame(tables, "database string, table string, created long")
+    joined = rows.join(live.hint("broadcast"), ["database", "table"])
+    return joined.where("seq > created OR op = 'read'").select(*rows.columns)
+
+
+def _write(
+    kind: str,
+    query: Callable[[DataFrame], DataFrame],
+    session: SparkSession,
+    source: Paths,
+    target: str,
+    table: str | None,
+    overwrite: bool,
+    path_glob: str,
+    as_text: bool = False,
+) -> Outcome:
+    with (
+        whole_folder(target, overwrite) as (staged, commit),
+        change_rows(session, source, table, path_glob=path_glob, as_text=as_text, beside=target) as (
+            rows,
+            read,
+        ),
+    ):
+        count = write_parquet(query(rows), staged)
+        commit(Manifest(kind, 1, count, {"table": table}, {}, [], {}))
+    return Outcome(os.path.abspath(target), count, positions=read.positions, begins_late=read.begins_late)
 
 
 def write_parquet(rows: DataFrame, folder: str) -> int:
@@ -348,114 +222,4 @@ def stop_jobs(session: SparkSession) -> None:
         time.sleep(0.05)
 
 
-def read_progress(
-    folder: PartFolder, settings: Mapping[str, Any], given: PipelineSource
-) -> tuple[Manifest | None, dict[str, DatabasePosition], list[Reach]]:
-    """The newest part of a folder, how far it has read each database, and the files without a position in it.
-
-    Raises:
-        UsageError: The settings differ from those of the folder's first run.
-    """
-    before = folder.newest()
-    known = {} if before is None else before.positions
-    first = [reach for reach in given.reaches if reach.database not in known]
-    for name, value in settings.items():
-        if before is not None and before.settings.get(name) != value:
-            raise UsageError(
-                f"{folder.path} was begun with {name} {before.settings.get(name)!r} and cannot go on with {value!r}"
-            )
-    return before, known, first
-
-
-def _manifest(
-    kind: str,
-    before: Manifest | None,
-    count: int,
-    settings: dict[str, Any],
-    rows: DataFrame,
-    extents: list[Extent],
-    positions: dict[str, DatabasePosition],
-) -> Manifest:
-    """The manifest of the part after `before`."""
-    number = 1 if before is None else before.number + 1
-    return Manifest(kind, number, count, settings, rows.schema.jsonValue(), extents, positions)
-
-
-def _stored_type(before: Manifest) -> spark.DataType:
-    return spark.StructType.fromJson(before.schema)["new"].dataType
-
-
-def _has_news(given: PipelineSource, known: Mapping[str, DatabasePosition]) -> bool:
-    """Whether any document or table has changed. Raises: as `reach.check_has`."""
-    for reach in given.reaches:
-        before = known.get(reach.database)
-        if before is not None:
-            check_has(reach, before)
-    return any(
-        database not in known
-        or known[database].seq != position.seq
-        or known[database].tables != position.tables
-        for database, position in given.positions.items()
-    )
-
-
-def _apply_changes(
-    session: SparkSession, given: PipelineSource, documents: Documents, before: Manifest, folder: PartFolder
-) -> DataFrame:
-    """The state of the last run with the later changes applied."""
-    known = before.positions
-    kept_schema = spark.StructType.fromJson(before.schema)
-    state = session.read.schema(kept_schema).parquet(folder.folder_of(before.number))
-    now = given.positions
-    # The rows of dropped tables are removed, also if a new table has the same name.
-    kept = {
-        database: DatabasePosition(
-            position.path,
-            position.epoch,
-            position.seq,
-            {
-                name: created
-                for name, created in position.tables.items()
-                if database not in now or now[database].tables.get(name) == created
-            },
-        )
-        for database, position in known.items()
-    }
-    tables = [(database, name) for database, position in kept.items() for name in position.tables]
-    if any(len(kept[database].tables) < len(position.tables) for database, position in known.items()):
-        live = session.createDataFrame(tables, "database string, table string")
-        state = state.join(live.hint("broadcast"), ["database", "table"], "left_semi")
-    if given.export is not None:
-        rows = since(session, read_export(session, given), known)
-    else:
-        extents = [unread(reach, known.get(reach.database)) for reach in given.reaches]
-        first = [reach for reach in given.reaches if reach.database not in known]
-        rows = rows_of(session, given, extents, documents, first, kept_schema["document"].dataType)
-    return queries.upsert(state, of_live_tables(session, rows, now))
-
-
-def _write(
-    kind: str, rows: DataFrame, given: PipelineSource, target: str, overwrite: bool, settings: dict[str, Any]
-) -> Outcome:
-    with whole_folder(target, overwrite) as (staged, commit):
-        count = write_parquet(rows, staged)
-        commit(_manifest(kind, None, count, settings, rows, [], given.positions))
-    return _outcome(os.path.abspath(target), count, given.positions, given.reaches)
-
-
-def _outcome(path: str, rows: int, at: Mapping[str, DatabasePosition], first: Sequence[Reach]) -> Outcome:
-    seqs = {position.path: position.seq for position in at.values()}
-    return Outcome(path, rows, seqs, [reach.path for reach in first if reach.oldest])
-
-
-__all__ = [
-    "Outcome",
-    "append_changes",
-    "audit",
-    "rates",
-    "snapshot",
-    "update_current",
-    "write_audit",
-    "write_history",
-    "write_rates",
-]
+__all__ = ["change_rows", "write_audit", "write_history", "write_rates"]

@@ -29,17 +29,6 @@ FROM {changes}
 GROUP BY ALL
 """
 
-UPSERT: Final = """
-WITH newest AS (
-    SELECT {id} AS database, table, {key}, max(seq) AS seq, max(ts) AS ts, max_by(new, seq) AS document
-    FROM {changes}
-    GROUP BY ALL
-)
-SELECT database, table, {key}, seq, ts, document FROM {state} ANTI JOIN newest USING (database, table, {key})
-UNION ALL
-SELECT database, table, {key}, seq, ts, document FROM newest WHERE document IS NOT NULL
-"""
-
 HISTORY: Final = """
 SELECT * FROM (
     SELECT {id} AS database, table, {key}, ts AS valid_from, lead(ts) OVER versions AS valid_to,
@@ -92,11 +81,6 @@ def current(changes: DataFrame) -> DataFrame:
         changes: All change rows of these keys. After compaction, the keys that have not changed since are missing.
     """
     return _run_statement(CURRENT, changes).where("document IS NOT NULL")
-
-
-def upsert(state: DataFrame, changes: DataFrame) -> DataFrame:
-    """`state`, a result of `current`, after later changes. It has the same columns."""
-    return _run_statement(UPSERT, changes, state=state)
 
 
 def history(changes: DataFrame) -> DataFrame:
@@ -183,7 +167,6 @@ def _run_statement(
     changes: DataFrame,
     by: str = "",
     *,
-    state: DataFrame | None = None,
     args: dict[str, Any] | None = None,
     old: str = "",
     new: str = "",
@@ -193,5 +176,4 @@ def _run_statement(
     key = "key, key_bytes" if "key_bytes" in changes.columns else "key"
     for name, words in (("id", identity), ("key", key), ("by", by), ("old", old), ("new", new)):
         statement = statement.replace(f"{{{name}}}", words)
-    frames = {"changes": changes} if state is None else {"changes": changes, "state": state}
-    return changes.sparkSession.sql(statement, args=args, **frames)
+    return changes.sparkSession.sql(statement, args=args, changes=changes)

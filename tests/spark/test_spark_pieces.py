@@ -488,7 +488,9 @@ def test_compaction_between_plan_and_read_is_an_error_and_no_gap(tmp_path):
         ([[], [1]], "array<bigint>"),
         ([[1, "a"]], "array<variant>"),
         ([{"a": 1}, {"b": [{"c": None}]}], "struct<a:bigint,b:array<struct<c:string>>>"),
-        ([{str(n): n for n in range(1001)}], "variant"),
+        ([{str(n): n for n in range(1001)}], "map<string,bigint>"),
+        ([{str(n): n if n % 2 else "x" for n in range(1001)}], "variant"),
+        ([{f"u{n}": 1} for n in range(1000)], "map<string,bigint>"),
     ],
 )
 def test_the_type_that_holds_all_values(values, type_):
