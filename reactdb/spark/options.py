@@ -42,6 +42,8 @@ REMOVED: Final = {
     "startingTimestamp": "give startTimestamp",
     "endingTimestamp": "give endTimestamp",
     "readChangeFeed": "give read=changes and shape=delta",
+    "ranges": "give startSeq and endSeq, and load files with other ranges by themselves",
+    "strictFields": "a field that your own schema lacks is left out: leave the schema out to have it in _corrupt",
     "samplingSize": "the schema is inferred from 1,000 documents: name the columns with .schema(...) if that does not do",
     "conflicts": "a field with values of several types is a VARIANT: cast it, or name it as STRING in .schema(...)",
     "columnNameOfCorruptRecord": "the column is called _corrupt: rename it with withColumnRenamed",
@@ -66,11 +68,8 @@ class Options:
         read: One of READS.
         shape: One of SHAPES: the columns of change rows.
         as_of: A seq, a time in microseconds since 1970 UTC as `Instant`, or None for now.
-        ranges: Path -> (since, until) of the changes to read in each file, instead of paths, start and end; documents are read as
-            of `until`. None: paths, start and end apply.
         start, end: The first and the last change to read, as in `as_of`.
         document: One of FORMS; None: `struct`, or `variant` if changes of several tables are read.
-        is_strict: A document with a field that the given schema lacks does not fit; otherwise the field is left out.
         mode: One of MODES; None: PERMISSIVE if there is a column for misfits, otherwise FAILFAST.
         max_changes: The largest number of changes in a batch of a stream; None: no limit.
         ignore_corrupt_files, ignore_missing_files: See `FileOptions`.
@@ -83,11 +82,9 @@ class Options:
     read: str = "documents"
     shape: str = "reactdb"
     as_of: int | Instant | None = None
-    ranges: tuple[tuple[str, int, int], ...] | None = None
     start: int | Instant | None = None
     end: int | Instant | None = None
     document: str | None = None
-    is_strict: bool = False
     mode: str | None = None
     path_glob: str = "*.db"
     is_recursive: bool = False
@@ -104,9 +101,8 @@ class Options:
     @property
     def files(self) -> FileOptions:
         """The files to read, and how they are opened."""
-        paths = self.paths if self.ranges is None else tuple(path for path, _, _ in self.ranges)
         return FileOptions(
-            paths,
+            self.paths,
             path_glob=self.path_glob,
             is_recursive=self.is_recursive,
             busy_timeout_s=self.busy_timeout_s,
@@ -114,11 +110,6 @@ class Options:
             ignore_corrupt_files=self.ignore_corrupt_files,
             ignore_missing_files=self.ignore_missing_files,
         )
-
-    def range_of(self, path: str) -> tuple[int, int]:
-        """The range that option `ranges` gives for a file, of which the resolved path is given: since and until."""
-        assert self.ranges is not None
-        return next((since, until) for name, since, until in self.ranges if os.path.realpath(name) == path)
 
     @property
     def form(self) -> str:
@@ -187,8 +178,8 @@ def parse(given: Mapping[str, str]) -> Options:
             )
         if name is None:
             raise InvalidOption(_refuse(given_name, NAMES, "the data source"))
-        if name in _READS:
-            attribute, read = _READS[name]
+        if name in READERS:
+            attribute, read = READERS[name]
             other = names.setdefault(attribute, name)
             if other != name:
                 raise InvalidOption(f"options {other} and {name} have the same meaning: give only one")
@@ -300,23 +291,6 @@ def _paths(name: str, given: str) -> tuple[str, ...]:
             f"option paths is a JSON list of strings that are not empty, not {format_value(given)}"
         )
     return tuple(listed)
-
-
-def _ranges(name: str, given: str) -> tuple[tuple[str, int, int], ...]:
-    """Option `ranges`: `{"/data/a.db": [100, 200]}`."""
-    try:
-        listed = json.loads(given)
-        parsed = tuple((path, since, until) for path, (since, until) in listed.items())
-    except (ValueError, TypeError, AttributeError):
-        parsed = (("", -1, -1),)
-    if not all(
-        type(since) is int and type(until) is int and 0 <= since <= until for _, since, until in parsed
-    ):
-        raise InvalidOption(
-            "option ranges is JSON as {path: [since, until]}, of changes with since < seq <= until, "
-            f"not {format_value(given)}"
-        )
-    return parsed
 
 
 def _choice_of(*allowed: str) -> Reader:
@@ -456,7 +430,5 @@ WRITE_READERS: Final[dict[str, tuple[str, Reader]]] = {
 }
 _WRITES: Final = {name.lower(): name for name in WRITE_READERS}
 NAMES: Final = tuple(dict.fromkeys((*READERS, *WRITE_READERS)))
-# The pipelines read a range of each file, and refuse what a type that they have inferred lacks.
-_READS: Final = READERS | {"ranges": ("ranges", _ranges), "strictFields": ("is_strict", _flag)}
 # A read accepts the options of a write, so that both can be given the same ones.
-_KNOWN: Final = {name.lower(): name for name in (*NAMES, *_READS)}
+_KNOWN: Final = {name.lower(): name for name in NAMES}

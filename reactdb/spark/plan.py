@@ -142,8 +142,6 @@ def seq_as_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
         HistoryLost: Compaction has removed it.
     """
     given = options.as_of
-    if options.ranges is not None:
-        given = options.range_of(pin.path)[1]
     if given is None:
         return pin.seq
     if isinstance(given, Instant):
@@ -169,7 +167,7 @@ def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     Raises:
         HistoryLost: Compaction has removed it, and `failOnDataLoss` is not false.
     """
-    start = options.start if options.ranges is None else options.range_of(pin.path)[0] + 1
+    start = options.start
     if start is None:
         return pin.oldest
     if isinstance(start, Instant):
@@ -191,7 +189,7 @@ def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
 
 def until_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     """The seq of the last change to read: by default, of the newest."""
-    end = options.end if options.ranges is None else options.range_of(pin.path)[1]
+    end = options.end
     if isinstance(end, Instant):
         end = exports.find_newest_seq(snapshot, end.microseconds // 1000)
     return pin.seq if end is None else min(pin.seq, end)

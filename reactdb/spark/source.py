@@ -86,7 +86,7 @@ class ReactdbSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         parsed = self.complete_options(schema)
-        return BatchReader(schema, parsed, self.slices(), is_inferred=self.is_inferred or parsed.is_strict)
+        return BatchReader(schema, parsed, self.slices(), is_inferred=self.is_inferred)
 
     def streamReader(self, schema: StructType) -> Any:
         from reactdb.spark.stream import StreamReader
