@@ -180,9 +180,8 @@ class DocumentSample:
         """Log the fields in conflict, and those with open sets of keys."""
         if self._inference.open_fields:
             logger.warning(
-                "%s: fields with open sets of keys are read as MAP, or as %s if the values have several types: %s",
+                "%s: fields with open sets of keys are read as MAP, or as VARIANT if the values have several types: %s",
                 ", ".join(self._options.paths),
-                self._options.conflicts.upper(),
                 ", ".join(self._inference.open_fields),
             )
         if self._inference.conflicts:
