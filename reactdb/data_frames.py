@@ -10,6 +10,7 @@ Rule of this file: pyarrow, pandas and polars are imported where they are used. 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from reactdb.arrow.arrays import Struct
+
+logger = logging.getLogger("reactdb.arrow")
 
 # Documents that are made into arrays together.
 PART: Final = 4_096
@@ -254,9 +257,8 @@ def _converter(struct: Struct, *, is_encoded: bool) -> Callable[[Part], list[Any
     from reactdb.arrow.arrays import Misfit
     from reactdb.arrow.decoding import column_decoder
 
-    columns = (
-        column_decoder(struct.names, is_complete=struct.is_complete) if is_encoded and struct.names else None
-    )
+    is_straight = is_encoded and struct.names and struct.other is None
+    columns = column_decoder(struct.names, is_complete=struct.is_complete) if is_straight else None
 
     def convert(part: Part) -> list[Any] | None:
         if columns is not None:
@@ -282,7 +284,7 @@ class InferredTable:
         self._parts = parts
         self._names = names
         self._is_encoded = is_encoded
-        self._inference = TypeInference()
+        self._inference = TypeInference(has_other=names is None)
         # The parts that inference has seen as a whole: they fit every later schema.
         self._known: set[int] = set()
         self._version = 0
@@ -307,6 +309,11 @@ class InferredTable:
             for number in stale:
                 made[number] = self._convert(number)
                 versions[number] = self._version
+        if self._inference.open_fields:
+            logger.info(
+                "fields with open sets of keys are read as maps or as text: %s",
+                ", ".join(self._inference.open_fields),
+            )
         return _join(made, self._schema)
 
     def _convert(self, number: int) -> list[Any]:

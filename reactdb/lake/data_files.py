@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from pyarrow import types as kinds
 
 from reactdb.errors import DiskFull, ReactDBError, SchemaMismatch, StorageError, UsageError
+from reactdb.lake.casting import cast_array
 from reactdb.lake.parts import flush
 from reactdb.lake.target import InexactNumber
 
@@ -327,8 +328,8 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows with the columns of `schema` in its order: a missing column or field is null, and whole numbers become doubles.
 
     Raises:
-        SchemaMismatch: A column that the schema lacks, a type that would change values, or a whole number that no double is
-            equal to.
+        SchemaMismatch: A column that the schema lacks, or a type that would change values.
+        InexactNumber: A whole number that no double is equal to.
     """
     if rows.schema.equals(schema):
         return rows.replace_schema_metadata(schema.metadata)
@@ -345,10 +346,8 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         elif rows.schema.field(at).type == field.type:
             columns.append(rows.column(at))
         else:
-            try:
-                columns.append(rows.column(at).cast(field.type))
-            except pa.ArrowInvalid as error:
-                raise SchemaMismatch(f"column `{field.name}`", str(error), "write the table anew") from error
+            chunks = [cast_array(chunk, field.type, (field.name,)) for chunk in rows.column(at).chunks]
+            columns.append(pa.chunked_array(chunks, field.type))
     return pa.Table.from_arrays(columns, schema=schema)
 
 

@@ -177,7 +177,14 @@ class DocumentSample:
         return type_ if isinstance(type_, spark.AtomicType) else TEXT
 
     def log_conflicts(self) -> None:
-        """Log the fields in conflict."""
+        """Log the fields in conflict, and those with open sets of keys."""
+        if self._inference.open_fields:
+            logger.warning(
+                "%s: fields with open sets of keys are read as MAP, or as %s if the values have several types: %s",
+                ", ".join(self._options.paths),
+                self._options.conflicts.upper(),
+                ", ".join(self._inference.open_fields),
+            )
         if self._inference.conflicts:
             logger.warning(
                 "%s: fields with values of several types are read as VARIANT: %s",

@@ -33,7 +33,7 @@ from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
 from reactdb.arrow.arrays import Column
 from reactdb.arrow.documents import DocumentColumn
-from reactdb.arrow.inference import ANYTHING, CONFLICT, TypeInference, make_field
+from reactdb.arrow.inference import ANYTHING, CONFLICT, OTHER_MARK, TypeInference, make_field
 from reactdb.arrow.types import ColumnRules, column_of
 from reactdb.arrow.variant import VARIANT, is_variant
 from reactdb.errors import InvalidOption
@@ -90,7 +90,11 @@ def arrow_type(type_: spark.DataType) -> Any:
 
 def marks_of(field: spark.StructField) -> dict[str, Any]:
     """The marks that inference has left in the metadata of a field."""
-    return {mark: value for mark, value in (field.metadata or {}).items() if mark in (ANYTHING, CONFLICT)}
+    return {
+        mark: value
+        for mark, value in (field.metadata or {}).items()
+        if mark in (ANYTHING, CONFLICT, OTHER_MARK)
+    }
 
 
 def spark_type(type_: Any) -> spark.DataType:
