@@ -76,14 +76,15 @@ def run(folder: Path, given: argparse.Namespace) -> int:
         for name, part in parts:
             if part:
                 timed(f"writing {name}: {len(part):,} changes", partial(database.write, file, part))
-            timed(f"exporting {name}, and the state", partial(checks.grow, spark, str(file), out))
+            timed(f"exporting {name}, and the state", partial(checks.grow, str(file), out))
         timed("snapshots, history, rates, audit", lambda: checks.write_once(spark, str(file), out))
         timed("a stream", lambda: checks.stream(spark, str(file), out))
     for name, check in (
         ("changes", checks.changes_are_right),
         ("current state", checks.current_is_right),
         ("snapshots", checks.snapshots_are_right),
-        ("history", checks.history_is_right),
+        ("history", partial(checks.history_is_right, name="history")),
+        ("exported versions", partial(checks.history_is_right, name="scd2/latest")),
         ("rates", checks.rates_are_right),
         ("audit", checks.audit_is_right),
         ("stream", checks.stream_is_right),

@@ -133,9 +133,9 @@ def export(
         ignore_missing_files=ignore_missing_files,
     )
     check_packages(format_)
-    from reactdb.lake.run import Run
+    from reactdb.lake.run import ExportRun
 
-    run = Run(files, not is_one_file(paths), table, mode, contract, progress)
+    run = ExportRun(files, not is_one_file(paths), table, mode, contract, progress)
     if at is not None:
         return run.write_once(
             make_target(format_, folder, mode, run.table, at is not None, overwrite), at, overwrite
@@ -151,12 +151,12 @@ def export_changes(
     Args:
         as_text: Documents as JSON text; otherwise only if they are of several tables.
     """
-    from reactdb.lake.run import Run
+    from reactdb.lake.run import ExportRun
 
     check_packages("parquet")
     paths = _paths_of(source)
     files = FileOptions(paths, path_glob=path_glob)
-    run = Run(files, not is_one_file(paths), table, "changes", "evolve", None, as_text=as_text)
+    run = ExportRun(files, not is_one_file(paths), table, "changes", "evolve", None, as_text=as_text)
     return run.update(make_target("parquet", folder, "changes", table), overwrite=False)
 
 

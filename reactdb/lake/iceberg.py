@@ -144,31 +144,31 @@ class IcebergTarget:
         if not exists and not create:
             yield None
             return
-        with storage_errors(self.path, "read", SQLAlchemyError):
-            catalogue = SqlCatalog(
-                "reactdb",
-                uri=f"sqlite:///{name}",
-                warehouse=self.path,
-                init_catalog_tables="false" if exists else "true",
-            )
+        foreign = UsageError(f"{name} is no catalogue of reactdb: choose another folder")
+        catalogue = None
         try:
             with storage_errors(self.path, "read", SQLAlchemyError):
                 try:
+                    catalogue = SqlCatalog(
+                        "reactdb",
+                        uri=f"sqlite:///{name}",
+                        warehouse=self.path,
+                        init_catalog_tables="false" if exists else "true",
+                    )
                     namespaces = catalogue.list_namespaces()
                 except SQLAlchemyError as error:
                     if "no such table" in str(error) or "not a database" in str(error):
-                        raise UsageError(
-                            f"{name} is no catalogue of reactdb: choose another folder"
-                        ) from error
+                        raise foreign from error
                     raise
                 # A run that was killed at the very beginning leaves a catalogue without a namespace, and nothing beside it.
                 if namespaces != [(NAMESPACE,)] and (namespaces or self._strange_names()):
-                    raise UsageError(f"{name} is no catalogue of reactdb: choose another folder")
+                    raise foreign
                 if create:
                     catalogue.create_namespace_if_not_exists(NAMESPACE)
             yield catalogue
         finally:
-            catalogue.close()
+            if catalogue is not None:
+                catalogue.close()
 
     @contextmanager
     def _opened(self) -> Iterator[Table | None]:

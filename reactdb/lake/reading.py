@@ -1,6 +1,6 @@
 """Reading: documents as of a seq, and changes of the log, of one file: page by page, each in a short transaction.
 
-Both come as `Page`s, columns of a few thousand rows at most. A document of a snapshot is a row with the `op` `read`.
+Both come as `RowPage`s, columns of a few thousand rows at most. A document of a snapshot is a row with the `op` `read`.
 
 Rule of this file: bytes out of the file, verified; nothing is decoded.
 """
@@ -30,7 +30,7 @@ FIRST, END = b"", b"\xff"
 
 
 @dataclass(slots=True)
-class Page:
+class RowPage:
     """Rows of one file, column by column.
 
     Attributes:
@@ -55,10 +55,10 @@ class Page:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def pick(self, places: Sequence[int]) -> Page:
+    def pick(self, places: Sequence[int]) -> RowPage:
         """Some of the rows, by their places."""
         columns = [getattr(self, name) for name in COLUMNS]
-        return Page(self.reach, *[[column[place] for place in places] for column in columns])
+        return RowPage(self.reach, *[[column[place] for place in places] for column in columns])
 
     @property
     def size_bytes(self) -> int:
@@ -71,11 +71,11 @@ COLUMNS = ("seqs", "tables", "keys", "ops", "times", "commits", "origins", "prev
 
 def page_of_documents(
     reach: Reach, table: str, seq: int, keys: Sequence[bytes], bodies: Sequence[bytes]
-) -> Page:
+) -> RowPage:
     """Documents as rows with the `op` `read`."""
     count = len(keys)
     nothing = [None] * count
-    return Page(
+    return RowPage(
         reach, [seq] * count, [table] * count, keys, [READ] * count, nothing, [seq] * count, nothing, nothing, nothing,
         bodies,
     )  # fmt: skip
@@ -140,7 +140,7 @@ class FileReader:
         with self._snapshot() as snapshot:
             return min(exports.find_commit_start(snapshot, seq + 1) - 1, self.reach.position.seq)
 
-    def documents(self, table: TableInfo, seq: int) -> Iterator[Page]:
+    def documents(self, table: TableInfo, seq: int) -> Iterator[RowPage]:
         """The documents of a table as of `seq`, in order of their keys.
 
         Raises:
@@ -156,7 +156,7 @@ class FileReader:
 
     def changes(
         self, since: int, until: int, table_ids: Sequence[int] | None, *, with_old: bool
-    ) -> tuple[Page | None, int]:
+    ) -> tuple[RowPage | None, int]:
         """A page of the changes with since < seq <= until, oldest first, and the position that it leads to.
 
         Args:
@@ -175,7 +175,7 @@ class FileReader:
                 return None, position
             names = {number: str(name_of(number, snapshot.catalogue)) for number in set(entries.table_ids)}
         nothing = [None] * len(entries.keys)
-        page = Page(
+        page = RowPage(
             self.reach,
             entries.seqs,
             [names[number] for number in entries.table_ids],

@@ -20,7 +20,7 @@ import pyarrow as pa
 from reactdb.arrow.keys import key_values, texts
 from reactdb.json import dumps, plain_text
 from reactdb.lake.columns import DocumentColumns
-from reactdb.lake.reading import Page
+from reactdb.lake.reading import RowPage
 
 DATABASE, SOURCE, KEY, CONFLICTS = "_database", "_source", "_key", "_conflicts"
 TEXT, LONG, TIME = pa.string(), pa.int64(), pa.timestamp("us", "UTC")
@@ -56,7 +56,9 @@ VERSION_COLUMNS: dict[str, pa.DataType | None] = {
 VERSION_KEYS = ("database", "key_bytes", "seq")
 
 
-def current_batch(columns: DocumentColumns, page: Page, *, is_fleet: bool, has_key: bool) -> pa.RecordBatch:
+def current_batch(
+    columns: DocumentColumns, page: RowPage, *, is_fleet: bool, has_key: bool
+) -> pa.RecordBatch:
     """The documents of a page, one column a field."""
     documents, conflicts = columns.convert(page.bodies)
     made: dict[str, Any] = {}
@@ -70,7 +72,7 @@ def current_batch(columns: DocumentColumns, page: Page, *, is_fleet: bool, has_k
     return finish(made, conflicts)
 
 
-def change_batch(columns: DocumentColumns | None, page: Page) -> pa.RecordBatch:
+def change_batch(columns: DocumentColumns | None, page: RowPage) -> pa.RecordBatch:
     """Each change of a page. `columns`: None for documents as JSON text."""
     made = {
         "database": pa.repeat(page.reach.database, len(page)),
@@ -98,7 +100,7 @@ def change_batch(columns: DocumentColumns | None, page: Page) -> pa.RecordBatch:
 
 def version_batch(
     columns: DocumentColumns,
-    page: Page,
+    page: RowPage,
     ends: Sequence[tuple[int, int] | None],
 ) -> pa.RecordBatch:
     """The versions that the changes of a page began.

@@ -39,7 +39,7 @@ from reactdb.lake.exporter import Outcome
 from reactdb.lake.fleet import FileOptions
 from reactdb.lake.parts import DatabasePosition, Extent
 from reactdb.lake.reach import Reach, check_has, read_reaches
-from reactdb.lake.reading import FileReader, Page, open_reader, page_of_documents
+from reactdb.lake.reading import FileReader, RowPage, open_reader, page_of_documents
 from reactdb.lake.rows import (
     CHANGE_COLUMNS,
     CONFLICTS,
@@ -55,7 +55,7 @@ from reactdb.lake.rows import (
     moments,
     version_batch,
 )
-from reactdb.lake.staging import Stage
+from reactdb.lake.staging import StagedRows
 from reactdb.lake.target import InexactNumber, LakeTable, Note, TargetState, path_text
 from reactdb.store.catalogue import TableInfo
 from reactdb.values.collation import key_value
@@ -88,7 +88,7 @@ class End:
         self.positions[reach.database] = position
 
 
-class Run:
+class ExportRun:
     """One run.
 
     Args:
@@ -112,10 +112,10 @@ class Run:
         self.is_fleet = is_fleet
         self.mode = mode
         self.contract = contract
-        self.reaches = read_reaches(files)
+        self.outcome = Outcome("")
+        self.reaches = read_reaches(files, ignored=self.outcome.ignored)
         self.table = self._choose_table(table)
         self.is_text = self.table is None or as_text
-        self.outcome = Outcome("")
         # What is known of the table: its schema, the positions in it, the column that rows are merged by.
         self.schema: pa.Schema | None = None
         self.known: dict[str, DatabasePosition] = {}
@@ -285,12 +285,12 @@ class Run:
             self._write_whole(target, whole, positions, how)
             self.outcome.was_rewritten = bool(renewed)
         if self.mode == "current":
-            newest = Newest()
+            newest = ChunkDocuments()
             for end in self._chunks(rest, newest.add, lambda: newest.size_bytes, with_old=False):
                 self._merge_documents(target, newest, end)
                 newest.clear()
         else:
-            versions = Versions()
+            versions = ChunkVersions()
             for end in self._chunks(rest, versions.add, lambda: versions.size_bytes, with_old=False):
                 self._merge_versions(target, versions, end)
                 versions.clear()
@@ -320,7 +320,7 @@ class Run:
         """
         while True:
             try:
-                with Stage(target.path if target is not None else "") as stage:
+                with StagedRows(target.path if target is not None else "") as stage:
                     self._stage_whole(stage, reaches, positions)
                     if target is None or (how == "create" and not stage.rows and not is_empty_written):
                         return
@@ -351,7 +351,7 @@ class Run:
             self.columns = self._make_columns()
 
     def _stage_whole(
-        self, stage: Stage, reaches: Sequence[Reach], positions: Mapping[str, DatabasePosition]
+        self, stage: StagedRows, reaches: Sequence[Reach], positions: Mapping[str, DatabasePosition]
     ) -> None:
         """All rows of these files as of these positions."""
         for reach in reaches:
@@ -383,7 +383,7 @@ class Run:
 
     # Documents
 
-    def _current_batch(self, page: Page) -> pa.RecordBatch:
+    def _current_batch(self, page: RowPage) -> pa.RecordBatch:
         batch = current_batch(self.columns, page, is_fleet=self.is_fleet, has_key=self.has_key)
         if not self.has_key:
             place = batch.schema.get_field_index(self.primary_key)
@@ -419,7 +419,7 @@ class Run:
         elif self.primary_key != info.primary_key and not self.has_key:
             raise KeyMisfit
 
-    def _merge_documents(self, target: LakeTable | None, chunk: Newest, end: End) -> None:
+    def _merge_documents(self, target: LakeTable | None, chunk: ChunkDocuments, end: End) -> None:
         """Bring the documents of a chunk to the table."""
         batches = []
         gone: list[tuple[Reach, bytes]] = []
@@ -471,9 +471,9 @@ class Run:
             columns = {DATABASE: pa.array([reach.database for reach, _ in gone], TEXT), **columns}
         return pa.table(columns)
 
-    # Versions
+    # ChunkVersions
 
-    def _stage_versions(self, stage: Stage, reader: FileReader, info: TableInfo) -> None:
+    def _stage_versions(self, stage: StagedRows, reader: FileReader, info: TableInfo) -> None:
         """All versions of the documents of a table, each with its end.
 
         The log is read twice: the first time for the change that follows each change. That takes 16 bytes a change.
@@ -505,7 +505,7 @@ class Run:
             if begun.keys:
                 stage.add(version_batch(self.columns, begun, ends))
 
-    def _merge_versions(self, target: LakeTable | None, chunk: Versions, end: End) -> None:
+    def _merge_versions(self, target: LakeTable | None, chunk: ChunkVersions, end: End) -> None:
         """Add the versions of a chunk, and close those that its changes ended."""
         batches, ended = [], chunk.ended
         for page, ends in chunk.begun():
@@ -564,9 +564,9 @@ class Run:
             is_replaced: There is a table, and it is to be written anew.
         """
         first = [reach for reach in self.reaches if reach.database not in self.known]
-        with Stage("" if target is None else target.path) as stage:
+        with StagedRows("" if target is None else target.path) as stage:
 
-            def add(page: Page) -> None:
+            def add(page: RowPage) -> None:
                 rows = change_batch(None if self.is_text else self.columns, page)
                 stage.add(rows, page.size_bytes)
                 self._step(len(page))
@@ -577,7 +577,7 @@ class Run:
                     self._append_chunk(target, stage, self._note(end.positions, end.extents), is_replaced)
                 stage.clear()
 
-    def _append_chunk(self, target: LakeTable, stage: Stage, note: Note, is_replaced: bool) -> None:
+    def _append_chunk(self, target: LakeTable, stage: StagedRows, note: Note, is_replaced: bool) -> None:
         schema = self._schema()
         if not stage.rows:
             if not self.is_first:
@@ -599,7 +599,7 @@ class Run:
     def _chunks(
         self,
         reaches: Sequence[Reach],
-        add: Callable[[Page], None],
+        add: Callable[[RowPage], None],
         size_bytes: Callable[[], int],
         *,
         with_old: bool,
@@ -643,7 +643,7 @@ class Run:
         if end.positions:
             yield end
 
-    def _pages(self, reader: FileReader, since: int, until: int, ids: Sequence[int]) -> Iterator[Page]:
+    def _pages(self, reader: FileReader, since: int, until: int, ids: Sequence[int]) -> Iterator[RowPage]:
         while since < until:
             page, since = reader.changes(since, until, ids, with_old=False)
             if page is not None:
@@ -768,7 +768,7 @@ class Run:
 # Chunks of rows that are merged
 
 
-class Newest:
+class ChunkDocuments:
     """The newest document of each key of a chunk."""
 
     def __init__(self) -> None:
@@ -779,7 +779,7 @@ class Newest:
         # File -> key -> (whether there was a document before the chunk, the newest document or None).
         self._documents: dict[str, tuple[Reach, dict[bytes, tuple[bool, bytes | None]]]] = {}
 
-    def add(self, page: Page) -> None:
+    def add(self, page: RowPage) -> None:
         _, documents = self._documents.setdefault(page.reach.database, (page.reach, {}))
         for key, op, body in zip(page.keys, page.ops, page.bodies, strict=True):
             known = documents.get(key)
@@ -791,7 +791,7 @@ class Newest:
         return self._documents.values()
 
 
-class Versions:
+class ChunkVersions:
     """The versions that the changes of a chunk begin, and those from before it that they end."""
 
     def __init__(self) -> None:
@@ -799,12 +799,12 @@ class Versions:
 
     def clear(self) -> None:
         self.size_bytes = 0
-        self._pages: list[Page] = []
+        self._pages: list[RowPage] = []
         # (database, key) -> seq and time of the change that ended the version from before the chunk.
         self.ended: dict[tuple[str, bytes], tuple[int, int]] = {}
         self._seen: set[tuple[str, bytes]] = set()
 
-    def add(self, page: Page) -> None:
+    def add(self, page: RowPage) -> None:
         self._pages.append(page)
         self.size_bytes += page.size_bytes
         for key, op, seq, time in zip(page.keys, page.ops, page.seqs, page.times, strict=True):
@@ -814,10 +814,10 @@ class Versions:
                 if op != INSERT:
                     self.ended[name] = (seq, time or 0)
 
-    def begun(self) -> Iterator[tuple[Page, list[tuple[int, int] | None]]]:
+    def begun(self) -> Iterator[tuple[RowPage, list[tuple[int, int] | None]]]:
         """The versions, each with the seq and the time of its end."""
         following: dict[tuple[str, bytes], tuple[int, int]] = {}
-        made: list[tuple[Page, list[tuple[int, int] | None]]] = []
+        made: list[tuple[RowPage, list[tuple[int, int] | None]]] = []
         for page in reversed(self._pages):
             ends: list[tuple[int, int] | None] = []
             for place in reversed(range(len(page))):

@@ -20,7 +20,7 @@ from reactdb.lake.casting import cast_batch
 MOST_BYTES_IN_MEMORY = 32 * 1024 * 1024
 
 
-class Stage:
+class StagedRows:
     """Batches of rows, whose schemas only widen.
 
     Args:
@@ -40,7 +40,7 @@ class Stage:
         self.document_bytes = 0
         self._held_bytes = 0
 
-    def __enter__(self) -> Stage:
+    def __enter__(self) -> StagedRows:
         return self
 
     def __exit__(self, *_: object) -> None:

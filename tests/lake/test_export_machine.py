@@ -98,7 +98,7 @@ class ExportMachine(RuleBasedStateMachine):
     def export_and_die(self, mode: str, commits: int) -> None:
         """A run that ends after some of its commits, which are small."""
         left = [commits]
-        real = run.Run._commit
+        real = run.ExportRun._commit
 
         def commit(this: Any, *arguments: Any) -> None:
             real(this, *arguments)
@@ -107,7 +107,7 @@ class ExportMachine(RuleBasedStateMachine):
                 raise Killed
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run.Run, "_commit", commit)
+            patch.setattr(run.ExportRun, "_commit", commit)
             patch.setattr(run, "CHUNK_BYTES", 40)
             try:
                 self.export(mode)
@@ -140,7 +140,13 @@ class MixedKeys(ExportMachine):
     keys = MIXED_KEYS
 
 
+class LongExport(ExportMachine):
+    """The same, for longer."""
+
+
 TestExport = ExportMachine.TestCase
-TestExport.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
-TestMixedKeys = MixedKeys.TestCase
+TestExport.settings = settings(max_examples=5, stateful_step_count=8, deadline=None)
+TestLongExport = pytest.mark.slow(LongExport.TestCase)
+TestLongExport.settings = settings(max_examples=30, stateful_step_count=12, deadline=None)
+TestMixedKeys = pytest.mark.slow(MixedKeys.TestCase)
 TestMixedKeys.settings = settings(max_examples=15, stateful_step_count=12, deadline=None)

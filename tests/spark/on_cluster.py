@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from reactdb.cli.sparkrun import run_session
+from reactdb.lake import export
 from reactdb.spark import pipelines
 
 
@@ -40,8 +41,8 @@ def main(master: str, file: str, out: str) -> None:
             "folders": sorted({folder for folder, _ in places}),
             "packages": sorted({package for _, package in places}),
             "documents": reader.option("table", "flights").load(file).count(),
-            "snapshot": pipelines.snapshot(spark, file, f"{out}/snapshot", table="flights").rows,
-            "changes": pipelines.append_changes(spark, file, f"{out}/changes").rows,
+            "snapshot": export(file, "flights", parquet=f"{out}/snapshot", at="now").rows,
+            "changes": export(file, parquet=f"{out}/changes", mode="changes").rows,
             "history": pipelines.write_history(spark, f"{out}/changes", f"{out}/history").rows,
         }
     print(json.dumps(found))

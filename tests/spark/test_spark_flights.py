@@ -41,7 +41,7 @@ def week(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Week:
     outcomes = []
     for part in thirds:
         database.write(file, part)
-        outcomes.append(checks.grow(spark, str(file), out))
+        outcomes.append(checks.grow(str(file), out))
     checks.write_once(spark, str(file), out)
     return Week(file, rows, out, outcomes)
 
@@ -61,8 +61,9 @@ def test_a_snapshot_has_the_documents_of_its_moment(week):
     checks.snapshots_are_right(week.out, week.rows)
 
 
-def test_the_history_has_every_version_with_its_time(week):
-    checks.history_is_right(week.out, week.rows)
+@pytest.mark.parametrize("name", ["history", "history-exported", "scd2/latest"])
+def test_the_history_has_every_version_with_its_time(week, name):
+    checks.history_is_right(week.out, week.rows, name)
 
 
 def test_the_rates_are_those_of_the_csv(week):
@@ -71,7 +72,3 @@ def test_the_rates_are_those_of_the_csv(week):
 
 def test_the_audit_counts_the_fields_that_change_by_writer(week):
     checks.audit_is_right(week.out, week.rows)
-
-
-def test_history_and_state_of_exported_changes_are_those_of_the_file(week):
-    checks.exported_agree(week.out)

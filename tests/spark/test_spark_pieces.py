@@ -510,6 +510,38 @@ def test_importing_the_package_imports_nothing_of_pyspark():
     assert "[]" == subprocess.check_output([sys.executable, "-c", code], text=True).strip()
 
 
+# What a process that reads has no use for: the writing side, live results, and what takes long to import.
+NOT_FOR_WORKERS = (
+    "reactdb.database",
+    "reactdb.dialects",
+    "reactdb.documents",
+    "reactdb.feeds",
+    "reactdb.lake.run",
+    "reactdb.query",
+    "reactdb.session",
+    "reactdb.spark.stream",
+    "reactdb.spark.write",
+    "reactdb.table",
+    "importlib.metadata",
+    "pandas",
+    "reactivex",
+    "sqlite_utils",
+    "subprocess",
+)
+
+
+def test_a_worker_that_reads_imports_only_what_it_needs():
+    """After a pause Spark starts new workers, and each of them imports the reader anew."""
+    code = (
+        "import sys, pyspark.worker, pyspark.sql.worker.plan_data_source_read\n"
+        "had = set(sys.modules)\n"
+        "import reactdb.spark.source\n"
+        f"print(*(name for name in {NOT_FOR_WORKERS} if name in sys.modules and name not in had))"
+    )
+
+    assert "" == subprocess.check_output([sys.executable, "-c", code], text=True).strip()
+
+
 @pytest.mark.parametrize(
     ("found", "words"),
     [
@@ -519,12 +551,7 @@ def test_importing_the_package_imports_nothing_of_pyspark():
     ],
 )
 def test_a_package_that_is_missing_or_of_another_version_is_told(monkeypatch, found, words):
-    def version(name: str) -> str:
-        if found is None:
-            raise environment.PackageNotFoundError(name)
-        return found
-
-    monkeypatch.setattr(environment, "version", version)
+    monkeypatch.setattr(environment, "version_of", lambda name: found)
     with pytest.raises(SparkUnavailable) as caught:
         environment.check()
 
@@ -561,14 +588,9 @@ def test_the_interpreter_is_set_where_nobody_has_set_one(monkeypatch):
 
 
 def test_spark_connect_names_the_package_that_it_needs(monkeypatch):
-    installed = environment.version
-
-    def version(name: str) -> str:
-        if name == "grpcio":
-            raise environment.PackageNotFoundError(name)
-        return "9" if name in environment.CONNECT_PACKAGES else installed(name)
-
-    monkeypatch.setattr(environment, "version", version)
+    installed = {"pyspark": "4.2", "pyarrow": "99"} | dict.fromkeys(environment.CONNECT_PACKAGES, "2099.1")
+    del installed["grpcio"]
+    monkeypatch.setattr(environment, "version_of", installed.get)
     monkeypatch.setenv("SPARK_REMOTE", "sc://server")
     monkeypatch.setenv("JAVA_HOME", "/nope")
     with pytest.raises(SparkUnavailable) as caught:
@@ -578,7 +600,7 @@ def test_spark_connect_names_the_package_that_it_needs(monkeypatch):
         "grpcio is not installed: Spark Connect needs it (SPARK_REMOTE is sc://server)"
     )
     assert "reactdb[spark-connect]" in str(caught.value)
-    monkeypatch.setattr(environment, "version", lambda name: "4.2" if name == "pyspark" else "999.0")
+    installed["grpcio"] = "2099.1"
     environment.check()
 
 
