@@ -24,7 +24,7 @@ class StagedRows:
     """Batches of rows, whose schemas only widen.
 
     Args:
-        target: The table's folder; the temporary folder lies beside it, on the same disk. None: where the system has such folders.
+        target: The table's folder. The temporary folder lies beside it, on the same disk; None: where the system has such.
 
     Attributes:
         rows: Their number.

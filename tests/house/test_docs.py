@@ -389,7 +389,9 @@ def test_every_option_is_on_the_page_of_commands():
     commands += [inner for command in commands for inner in getattr(command, "commands", {}).values()]
     given = {option for command in commands for one in command.params for option in one.opts}
 
-    assert set() == {option for option in given if option[:2] == "--"} - set(re.findall(r"--[a-z0-9-]+", page))
+    assert set() == {option for option in given if option[:2] == "--"} - set(
+        re.findall(r"--[a-z0-9-]+", page)
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------
