@@ -4,7 +4,9 @@
 
 A log of changes of about 200 bytes goes to Parquet, at `local[2]`, in a warm session. Each way writes the same columns:
 seq, table, key, op, ts, commit and the document after the change. Processor time is counted separately for the JVM, which writes
-the Parquet files, and for the Python workers, which read the log; without Spark, for the single process.
+the Parquet files, and for the Python workers, which read the log; without Spark, for the single process. The peak of memory is
+that of the largest worker during this way alone. Documents are read in other ways too: with values that do not fit the schema,
+one in 2,000 or in 20; and with keys of their own, which are no fields.
 
 Processor time comes from /proc, so this runs on Linux.
 
@@ -23,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -92,7 +95,9 @@ def bare_pyarrow(path: Path, target: Path) -> None:
     ops = ("insert", "update", "replace", "delete")
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     tables = dict(connection.execute("SELECT id, name FROM tables"))
-    cursor = connection.execute("SELECT seq, table_id, key, kind, time, step, body FROM log ORDER BY seq")
+    cursor = connection.execute(
+        "SELECT seq, table_id, key, kind, time, step, body FROM log WHERE table_id > 0 ORDER BY seq"
+    )
     with pq.ParquetWriter(target, schema) as writer:
         held: list[Any] = []
         while rows := cursor.fetchmany(1_000):
@@ -128,7 +133,7 @@ class Measured:
     wall_s: float
     python_s: float
     jvm_s: float = 0.0
-    rows: int = 0
+    peak_mb: float = 0.0
 
     @property
     def cpu_s(self) -> float:
@@ -168,6 +173,15 @@ def spark_seconds() -> tuple[float, float]:
     )
 
 
+def forget_peaks() -> None:
+    """Let the peak of each worker begin at what it holds now."""
+    for pid, name, _ in descendants():
+        if name.startswith("python"):
+            # A worker may end at any time.
+            with suppress(OSError):
+                Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
 def worker_peak_mb() -> float:
     """Of the largest Python worker."""
     peak = 0.0
@@ -193,6 +207,8 @@ class Bench:
         self.one = folder / "one.db"
         self.fleets: dict[int, Path] = {}
         make_log(self.one, changes)
+        with reactdb.connect(self.one, read_only=True) as db:
+            self.newest_seq = db.seq
         self.schema = self.read().load(str(self.one)).schema
 
     def read(self, **options: Any) -> Any:
@@ -206,12 +222,13 @@ class Bench:
     def export(self, frame: Any) -> Measured:
         target = self.folder / "out"
         shutil.rmtree(target, ignore_errors=True)
+        forget_peaks()
         python, jvm = spark_seconds()
         began = time.perf_counter()
         frame.write.parquet(str(target))
         wall = time.perf_counter() - began
         python_after, jvm_after = spark_seconds()
-        return Measured(wall, python_after - python, jvm_after - jvm)
+        return Measured(wall, python_after - python, jvm_after - jvm, worker_peak_mb())
 
     # -----------------------------------------------------------------------------------------------------------
 
@@ -227,6 +244,42 @@ class Bench:
     def last_hundredth(self) -> Measured:
         start = self.changes - self.changes // 100 + 1
         return self.export(self.read(startSeq=start).schema(self.schema_of(COLUMNS)).load(str(self.one)))
+
+    def nothing_new(self) -> Measured:
+        """Past the last change, as a job finds it that runs each minute."""
+        schema = self.schema_of(COLUMNS)
+        return self.export(self.read(startSeq=self.newest_seq + 1).schema(schema).load(str(self.one)))
+
+    def documents(self, each: int = 0) -> Measured:
+        """The documents of a table, in which the score of each `each`-th is text; with the schema of the others."""
+        path = self.folder / f"documents{each}.db"
+        if not path.exists():
+            found = documents(self.changes)
+            for document in found[each - 1 :: each] if each else ():
+                document["score"] = "none"
+            with reactdb.connect(path, durability="soft") as db:
+                table = db.table_create("players")
+                for start in range(0, len(found), BATCH):
+                    table.insert(found[start : start + BATCH])
+        fields = self.schema["new"].dataType.fields
+        schema = type(self.schema)(fields[:]).add("_corrupt", "string")
+        reader = self.spark.read.format("reactdb").option("table", "players")
+        return self.export(reader.schema(schema).load(str(path)))
+
+    def own_keys(self, count: int) -> Measured:
+        """Documents in which a dict has a key of its own; the schema is inferred, and that is measured too."""
+        path = self.folder / f"keys{count}.db"
+        if not path.exists():
+            with reactdb.connect(path, durability="soft") as db:
+                found = [{"id": number, "by_user": {f"u{number}": 1}} for number in range(count)]
+                db.table_create("players").insert(found)
+        python, began = spark_seconds()[0], time.perf_counter()
+        frame = self.spark.read.format("reactdb").option("table", "players").load(str(path)).drop("_corrupt")
+        planned, inferred = time.perf_counter() - began, spark_seconds()[0] - python
+        measured = self.export(frame)
+        return Measured(
+            measured.wall_s + planned, measured.python_s + inferred, measured.jvm_s, measured.peak_mb
+        )
 
     def as_of(self) -> Measured:
         """The documents as of seven eighths of the log, from the source: the others replace what is there by then."""
@@ -295,7 +348,7 @@ class Bench:
         )
         made, ours = time.perf_counter() - began, time.process_time() - before
         found = self.export(frame)
-        return Measured(made + found.wall_s, ours + found.python_s, found.jvm_s)
+        return Measured(made + found.wall_s, ours + found.python_s, found.jvm_s, found.peak_mb)
 
     def fleet(self, files: int) -> Measured:
         if files not in self.fleets:
@@ -309,12 +362,13 @@ class Bench:
     def pyarrow(self) -> Measured:
         """In a process of its own, which has imported everything before the clock starts."""
         code = (
-            "import sys, time, pyarrow.parquet, msgpack\n"
+            "import resource, sys, time, pyarrow.parquet, msgpack\n"
             "from pathlib import Path\n"
             "from benchmarks.spark_source import bare_pyarrow\n"
             "began, before = time.perf_counter(), time.process_time()\n"
             "bare_pyarrow(Path(sys.argv[1]), Path(sys.argv[2]))\n"
-            "print(time.perf_counter() - began, time.process_time() - before)\n"
+            "wall, cpu = time.perf_counter() - began, time.process_time() - before\n"
+            "print(wall, cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)\n"
         )
         done = subprocess.run(
             [sys.executable, "-c", code, str(self.one), str(self.folder / "bare.parquet")],
@@ -322,8 +376,8 @@ class Bench:
             text=True,
             check=True,
         )
-        wall, cpu = map(float, done.stdout.split())
-        return Measured(wall, cpu)
+        wall, cpu, peak = map(float, done.stdout.split())
+        return Measured(wall, cpu, peak_mb=peak)
 
 
 def tuples_of(path: str, since: int, until: int) -> Iterator[tuple[Any, ...]]:
@@ -406,6 +460,12 @@ def main() -> None:
             "both images": bench.both_images,
             "without documents": bench.without_documents,
             "last hundredth": bench.last_hundredth,
+            "nothing new": bench.nothing_new,
+            "documents": bench.documents,
+            "1 misfit in 2,000": lambda: bench.documents(2_000),
+            "1 misfit in 20": lambda: bench.documents(20),
+            "2,000 keys of their own": lambda: bench.own_keys(2_000),
+            "20,000 keys of their own": lambda: bench.own_keys(20_000),
             "as of": bench.as_of,
             "as of by max_by": bench.as_of_by_max_by,
             "tuples": bench.tuples,
@@ -415,7 +475,7 @@ def main() -> None:
             "binary": bench.binary,
             "1 file": lambda: bench.fleet(1),
             "10 files": lambda: bench.fleet(10),
-            "100 files": lambda: bench.fleet(100),
+            "200 files": lambda: bench.fleet(200),
         }
         if find_spec("pandas") is None:
             del ways["pandas"]
@@ -447,6 +507,7 @@ def report(samples: dict[str, list[Measured]], *, markdown: bool) -> None:
         "wall s",
         "CPU s: JVM",
         "CPU s: Python",
+        "peak MB",
         "speed, x pyarrow",
         "Python CPU, x pyarrow",
         "CPU, x source",
@@ -457,6 +518,7 @@ def report(samples: dict[str, list[Measured]], *, markdown: bool) -> None:
             (
                 name,
                 *(f"{middle(found, get):.2f}" for get in ("wall_s", "jvm_s", "python_s")),
+                f"{middle(found, 'peak_mb'):.0f}",
                 ratio(samples.get("pyarrow"), found, "wall_s"),
                 ratio(found, samples.get("pyarrow"), "python_s"),
                 ratio(found, samples.get("source"), "cpu_s"),

@@ -10,7 +10,9 @@ Rule of this file: pyarrow, pandas and polars are imported where they are used. 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,14 +28,23 @@ from reactdb.errors import (
 )
 from reactdb.query import Query
 from reactdb.session import Session
+from reactdb.store.catalogue import TableInfo
+from reactdb.store.log import is_shown, make_changes, read
+from reactdb.values.collation import key_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from reactdb.arrow.arrays import Struct
+    from reactdb.arrow.inference import TypeInference
+
+logger = logging.getLogger("reactdb.arrow")
 
 # Documents that are made into arrays together.
 PART: Final = 4_096
+# A batch of changes has at most this many rows, and ends with the row that brings it to this number of bytes of documents.
+PAGE_ROWS: Final = 2_000
+PAGE_BYTES: Final = 8 * 1024 * 1024
 # Documents that give the first schema.
 SAMPLE: Final = 400
 # Rounds in which parts are made again, before all parts are looked at.
@@ -49,10 +60,14 @@ Part = Sequence[Any]
 # From a selection to a frame
 
 
-def read_arrow(session: Session, query: Query, fields: Any = None, schema: Any = None) -> pa.Table:
+def read_arrow(
+    session: Session, query: Query, fields: Any = None, schema: Any = None, at: int | datetime | None = None
+) -> pa.Table:
     """The result of a query as a table of Arrow: see `Selection.to_arrow`."""
     check_installed("to_arrow", "pyarrow", "arrow")
     names, wanted = check_columns(fields, schema)
+    if at is not None:
+        session = session.at(at)
     with session.read() as snapshot:
         encoded = session.timed(encoded_documents)(query, snapshot)
         if encoded is not None:
@@ -254,9 +269,8 @@ def _converter(struct: Struct, *, is_encoded: bool) -> Callable[[Part], list[Any
     from reactdb.arrow.arrays import Misfit
     from reactdb.arrow.decoding import column_decoder
 
-    columns = (
-        column_decoder(struct.names, is_complete=struct.is_complete) if is_encoded and struct.names else None
-    )
+    is_straight = is_encoded and struct.names and struct.other is None
+    columns = column_decoder(struct.names, is_complete=struct.is_complete) if is_straight else None
 
     def convert(part: Part) -> list[Any] | None:
         if columns is not None:
@@ -282,7 +296,7 @@ class InferredTable:
         self._parts = parts
         self._names = names
         self._is_encoded = is_encoded
-        self._inference = TypeInference()
+        self._inference = TypeInference(has_other=names is None)
         # The parts that inference has seen as a whole: they fit every later schema.
         self._known: set[int] = set()
         self._version = 0
@@ -307,6 +321,8 @@ class InferredTable:
             for number in stale:
                 made[number] = self._convert(number)
                 versions[number] = self._version
+        if self._inference.open_fields:
+            _log_open_fields(self._inference.open_fields)
         return _join(made, self._schema)
 
     def _convert(self, number: int) -> list[Any]:
@@ -363,47 +379,161 @@ class InferredTable:
         return _converter(struct, is_encoded=self._is_encoded)
 
 
+def _log_open_fields(fields: Sequence[str]) -> None:
+    logger.info("fields with open sets of keys are read as maps or as text: %s", ", ".join(fields))
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # The log
 
 
-def changes_table(changes: Iterable[Change], *, is_of_one_table: bool) -> pa.Table:
-    """Entries of the log as a table of Arrow: see `ReadableDatabase.changes_to_arrow`."""
+def check_change_schema(schema: Any, table: str | None) -> pa.Schema | None:
+    """The schema of the documents of changes.
+
+    Raises:
+        InvalidOption.
+    """
+    if schema is not None and table is None:
+        raise InvalidOption("schema has the fields of one table's documents: give table, too")
+    return check_columns(None, schema)[1]
+
+
+def read_changes(
+    session: Session, since: int, until: int, info: TableInfo | None, schema: pa.Schema | None
+) -> pa.RecordBatchReader:
+    """Entries of the log as batches of Arrow: see `ReadableDatabase.changes_to_arrow`."""
     import pyarrow as pa
 
-    from reactdb.json import dumps_plain
-    from reactdb.values.codec import thaw
-    from reactdb.values.collation import key_value
+    log = ChangeBatches(session, since, until, info, schema)
+    return pa.RecordBatchReader.from_batches(log.schema, log.batches())
 
-    listed = list(changes)
-    count = len(listed)
-    # An entry about a table has no key of a document.
-    rows = [
-        {"key": None if change.table_id == CATALOGUE else key_value(change.key_bytes)} for change in listed
-    ]
-    keys = make_table(rows, ["key"]).column("key")
-    # Both sides together, so that they have one type.
-    sides = [thaw(change.old_val) for change in listed] + [thaw(change.new_val) for change in listed]
-    if is_of_one_table:
-        rows = [{"document": document} for document in sides]
-        documents = make_table(rows, ["document"]).column("document")
-    else:
-        texts = [None if document is None else dumps_plain(document) for document in sides]
-        documents = pa.chunked_array([pa.array(texts, pa.string())])
-    moments = pa.array([change.time for change in listed], pa.int64()).view(pa.timestamp("ms", "UTC"))
-    return pa.table(
-        {
-            "seq": pa.array([change.seq for change in listed], pa.int64()),
-            "table": pa.array([str(change.table) for change in listed], pa.string()),
-            "key": keys,
-            "op": pa.array([change.kind for change in listed], pa.string()),
-            "ts": moments.cast(pa.timestamp("us", "UTC")),
-            "commit": pa.array([change.commit for change in listed], pa.int64()),
-            "old": documents.slice(0, count),
-            "new": documents.slice(count),
-            "origin": pa.array([change.origin for change in listed], pa.string()),
-        }
-    )
+
+class ChangeBatches:
+    """A range of the log as batches of one schema. The first pass over the range finds the types, and the second makes the
+    batches. The log between two seqs does not change, so both see the same.
+
+    Thread safety: one thread at a time.
+    """
+
+    def __init__(
+        self, session: Session, since: int, until: int, info: TableInfo | None, schema: pa.Schema | None
+    ) -> None:
+        import pyarrow as pa
+
+        from reactdb.arrow.documents import DocumentColumn
+        from reactdb.arrow.types import column_of, struct_of, unseen_field
+
+        self._session = session
+        self._range = (since, until)
+        self._info = info
+        keys, documents = self._infer(knows_documents=schema is not None)
+        key_field = next(iter(keys.fields()), None) or unseen_field("key")
+        fields = list(schema) if schema is not None else documents.fields()
+        struct = struct_of(fields)
+        is_text = info is None or not fields
+        # All documents were looked at, so all fit. Those of a given schema may not.
+        self._documents = DocumentColumn("", column_of(pa.string()) if is_text else struct, "FAILFAST")
+        self._keys = column_of(key_field.type)
+        image = pa.string() if is_text else struct.arrow
+        self.schema = pa.schema(
+            [
+                pa.field("seq", pa.int64()),
+                pa.field("table", pa.string()),
+                key_field.with_name("key"),
+                pa.field("op", pa.string()),
+                pa.field("ts", pa.timestamp("us", "UTC")),
+                pa.field("commit", pa.int64()),
+                pa.field("old", image),
+                pa.field("new", image),
+                pa.field("origin", pa.string()),
+            ]
+        )
+        if documents.open_fields:
+            _log_open_fields(documents.open_fields)
+
+    def _infer(self, *, knows_documents: bool) -> tuple[TypeInference, TypeInference]:
+        """The types of the keys, and of the documents of one table."""
+        from reactdb.arrow.decoding import decode_many, without_collector
+        from reactdb.arrow.inference import TypeInference
+
+        keys, documents = TypeInference(), TypeInference()
+        for page in self._pages():
+            with without_collector():
+                keys.add({"key": key} for key in map(_key_of, page))
+                if self._info is not None and not knows_documents:
+                    for bodies in _images(page):
+                        documents.add(decode_many([body for body in bodies if body is not None]))
+        return keys, documents
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The batches, made one by one.
+
+        Raises:
+            SchemaMismatch: A document does not fit a given schema.
+            HistoryLost, CorruptDatabase.
+        """
+        from reactdb.arrow.decoding import without_collector
+
+        for page in self._pages():
+            with without_collector():
+                batch = self._batch(page)
+            yield batch
+
+    def _batch(self, page: list[Change]) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        from reactdb.arrow.arrays import moments
+        from reactdb.arrow.documents import Rows
+
+        def describe(row: int) -> str:
+            change = page[row]
+            return f"table {change.table!r}, seq {change.seq}, key {_key_of(change)!r:.100}"
+
+        olds, news = _images(page)
+        rows = Rows(len(page))
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array([change.seq for change in page], pa.int64()),
+                pa.array([str(change.table) for change in page], pa.string()),
+                self._keys.convert(list(map(_key_of, page))),
+                pa.array([change.kind for change in page], pa.string()),
+                moments([change.time for change in page]),
+                pa.array([change.commit for change in page], pa.int64()),
+                self._documents.array(olds, rows, describe),
+                self._documents.array(news, rows, describe),
+                pa.array([change.origin for change in page], pa.string()),
+            ],
+            schema=self.schema,
+        )
+
+    def _pages(self) -> Iterator[list[Change]]:
+        """The changes, in pages of bounded bytes. Each is read in a snapshot of its own."""
+        since, until = self._range
+        ids = None if self._info is None else (self._info.id,)
+        while since < until:
+            with self._session.read() as snapshot:
+                entries, since = read(
+                    snapshot.connection,
+                    snapshot.catalogue,
+                    since,
+                    until,
+                    table_ids=ids,
+                    limit=PAGE_ROWS,
+                    most_bytes=PAGE_BYTES,
+                )
+                page = [change for change in make_changes(entries, snapshot.catalogue) if is_shown(change)]
+            if page:
+                yield page
+
+
+def _key_of(change: Change) -> Any:
+    """The key of the document; None for an entry about a table, which has none."""
+    return None if change.table_id == CATALOGUE else key_value(change.key_bytes)
+
+
+def _images(page: Sequence[Change]) -> tuple[list[bytes | None], list[bytes | None]]:
+    """The documents before and after, encoded."""
+    return [change.old_bytes for change in page], [change.new_bytes for change in page]
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -500,11 +630,12 @@ def plain_value(value: Any) -> Any:
 
 
 __all__ = [
-    "changes_table",
+    "check_change_schema",
     "check_installed",
     "documents_of_frame",
     "make_table",
     "read_arrow",
+    "read_changes",
     "to_pandas",
     "to_polars",
 ]

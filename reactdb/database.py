@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
 
@@ -37,7 +37,7 @@ from reactdb.query import ALL_TABLES, Query
 from reactdb.representation import Represented
 from reactdb.session import PastSession, Session, SessionInside, check_durability, live_table
 from reactdb.store import registry
-from reactdb.store.catalogue import check_name, check_text
+from reactdb.store.catalogue import TableInfo, check_name, check_text
 from reactdb.store.checkpoints import check_limit_bytes
 from reactdb.store.expiry import native_expiry
 from reactdb.store.log import log_changes, read_low_water
@@ -46,7 +46,6 @@ from reactdb.store.retention import (
     AUTO,
     Retention,
     Setting,
-    find_seq_at,
     measure_history,
     name_retention,
     read_hold,
@@ -313,6 +312,11 @@ class ReadableDatabase(Represented):
             HistoryLost: Entries past `since` were compacted away.
             TableNotFound: No such table.
         """
+        until, info = self._log_range(since, until, table)
+        return log_changes(self._session.engine, self._session.read, since, until, info)
+
+    def _log_range(self, since: int, until: int | None, table: str | None) -> tuple[int, TableInfo | None]:
+        """The last seq of a read of the log, and the table. Raises: see `log`."""
         for name, value in (("since", since), ("until", until)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
                 raise InvalidOption(f"{name} is a seq, a whole number from 0, not {format_value(value)}")
@@ -328,25 +332,42 @@ class ReadableDatabase(Represented):
             if since < oldest:
                 raise HistoryLost(since, oldest + 1)
         until = head if until is None else min(until, head)
-        return log_changes(self._session.engine, self._session.read, since, until, info)
+        return until, info
 
     def changes_to_arrow(
-        self, since: int = 0, until: int | None = None, table: str | None = None
-    ) -> pa.Table:
-        """The entries of `log(since, until, table)` as a table of Arrow.
+        self,
+        since: int = 0,
+        until: int | None = None,
+        table: str | None = None,
+        *,
+        schema: Any = None,
+    ) -> pa.RecordBatchReader:
+        """The entries of `log(since, until, table)` as batches of Arrow. A batch has about 8 MB of documents at most, or one
+        entry, so the log may be larger than the memory. `read_all()` makes one table.
+
+        The entries are read twice, because all batches have the types that hold all of them. With `schema`, only the keys are
+        looked at first.
+
+        Args:
+            since, until, table: As for `log`.
+            schema: The wanted fields of the documents of one table, as for `to_arrow`.
 
         Returns:
-            A pyarrow.Table with the columns `seq`, `table`, `key`, `op` (insert, update, replace or delete), `ts`,
+            A pyarrow.RecordBatchReader with the columns `seq`, `table`, `key`, `op` (insert, update, replace or delete), `ts`,
             `commit`, `old`, `new` and `origin`. Of one table, `old` and `new` are structs with types as `to_arrow` finds
-            them; of all tables, JSON as text.
+            them; of all tables, JSON as text. It is read while the database is open, by one thread at a time.
 
         Raises:
-            MissingExtra: pyarrow is not installed: the extra `arrow`. Also the errors of `log`.
+            MissingExtra: pyarrow is not installed: the extra `arrow`.
+            SchemaMismatch: A document does not fit the given schema; raised by the reader.
+            InvalidOption: A schema without a table. Also the errors of `log`.
         """
-        from reactdb.data_frames import changes_table, check_installed
+        from reactdb.data_frames import check_change_schema, check_installed, read_changes
 
         check_installed("changes_to_arrow", "pyarrow", "arrow")
-        return changes_table(self.log(since, until, table), is_of_one_table=table is not None)
+        wanted = check_change_schema(schema, table)
+        until, info = self._log_range(since, until, table)
+        return read_changes(self._session, since, until, info, wanted)
 
 
 class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
@@ -535,14 +556,7 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
             HistoryLost: Retention has removed history that is needed for it.
             InvalidOption: Not a seq of this database (yet), or a datetime without a time zone.
         """
-        if isinstance(seq, datetime):
-            seq = self.seq_at(seq)
-        if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
-            raise InvalidOption(
-                f"seq is a whole number from 0, or a datetime with a time zone, not {format_value(seq)}"
-            )
-        self._session.check_open()
-        return PastDatabase(PastSession(self._session, seq))
+        return PastDatabase(self._session.at(seq))
 
     def seq_at(self, moment: datetime) -> int:
         """The seq of the newest change that was committed at this moment or before; 0 before the first change. A moment in
@@ -555,21 +569,7 @@ class Database(ReadableDatabase, FeedSource[dict[str, Any]]):
             HistoryLost: The moment is in the removed history.
             InvalidOption: The datetime has no time zone.
         """
-        if not isinstance(moment, datetime) or moment.utcoffset() is None:
-            raise InvalidOption(
-                "moment is a datetime with a time zone, as datetime.now(UTC) gives, not "
-                f"{format_value(moment)}"
-            )
-        time_ms = (moment - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
-        self._session.check_open()
-        with self._session.engine.fresh_snapshot() as snapshot:
-            head, low = snapshot.seq, read_low_water(snapshot.connection)
-            if time_ms >= self._session.clock.time_ns() // 1_000_000:
-                return head
-            seq = find_seq_at(snapshot.connection, low, head, time_ms)
-        if seq is None:
-            raise HistoryLost(low - 1, low + 1, f"the state of {moment.isoformat()}: ")
-        return seq
+        return self._session.seq_at(moment)
 
     # -----------------------------------------------------------------------------------------------------------
     # Migrations

@@ -268,22 +268,28 @@ def _replace_by_texts(value: Any) -> Any:
     return value if write is None else write(value)
 
 
+def encode_plain(value: Any) -> str | bytes:
+    """The text of `dumps_plain`, as UTF-8 where that is quicker."""
+    if quick_encode is not None and _is_plain(value):
+        data: bytes = quick_encode(value)
+        # A null may also be a NaN.
+        if b"null" not in data:
+            return data
+    try:
+        return encode(value)
+    except (TypeError, ValueError):
+        # The value has a type that JSON lacks, or a float that is NaN or infinite.
+        return _plain(value)
+
+
 def dumps_plain(value: Any) -> str:
     """The JSON text of a value for analytics, which Spark's `from_json` and its functions on strings read without help.
 
     A datetime, a date and a time are strings in ISO 8601; a Decimal and a timedelta (in seconds) are numbers with all of their
     digits; bytes are base64 in a string, and a UUID, NaN and the infinities are strings with their usual text.
     """
-    if quick_encode is not None and _is_plain(value):
-        data = quick_encode(value)
-        # A null may also be a NaN.
-        if b"null" not in data:
-            return data.decode()
-    try:
-        return encode(value)
-    except (TypeError, ValueError):
-        # The value has a type that JSON lacks, or a float that is NaN or infinite.
-        return _plain(value)
+    text = encode_plain(value)
+    return text if isinstance(text, str) else text.decode()
 
 
 def plain_text(value: Any) -> str:

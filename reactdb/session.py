@@ -24,6 +24,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
@@ -43,6 +44,7 @@ from reactdb.errors import (
     ReadOnlyDatabase,
     TableNotFound,
     UsageError,
+    format_value,
     format_word,
     is_one_of,
 )
@@ -54,7 +56,7 @@ from reactdb.store.engine import Engine
 from reactdb.store.hooks import check_hook
 from reactdb.store.later_changes import LaterChanges, LazyReversal
 from reactdb.store.log import read_low_water
-from reactdb.store.retention import Compacted, Retention
+from reactdb.store.retention import Compacted, Retention, find_seq_at
 from reactdb.store.snapshot import Snapshot, ViewOfPast
 from reactdb.store.sweeps import Sweep, sweep_of
 from reactdb.store.transaction import WriteTransaction
@@ -173,6 +175,35 @@ class Session:
             raise DatabaseClosed(self.engine.path)
         if computing:
             check_not_computing()
+
+    def at(self, seq: int | datetime) -> PastSession:
+        """A session that reads the database as it was then: see `Database.at`."""
+        if isinstance(seq, datetime):
+            seq = self.seq_at(seq)
+        if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
+            raise InvalidOption(
+                f"seq is a whole number from 0, or a datetime with a time zone, not {format_value(seq)}"
+            )
+        self.check_open()
+        return PastSession(self, seq)
+
+    def seq_at(self, moment: datetime) -> int:
+        """The seq of the newest change at a moment: see `Database.seq_at`."""
+        if not isinstance(moment, datetime) or moment.utcoffset() is None:
+            raise InvalidOption(
+                "moment is a datetime with a time zone, as datetime.now(UTC) gives, not "
+                f"{format_value(moment)}"
+            )
+        time_ms = (moment - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+        self.check_open()
+        with self.engine.fresh_snapshot() as snapshot:
+            head, low = snapshot.seq, read_low_water(snapshot.connection)
+            if time_ms >= self.clock.time_ns() // 1_000_000:
+                return head
+            seq = find_seq_at(snapshot.connection, low, head, time_ms)
+        if seq is None:
+            raise HistoryLost(low - 1, low + 1, f"the state of {moment.isoformat()}: ")
+        return seq
 
     @property
     def origin(self) -> str | None:
@@ -642,6 +673,12 @@ class PastSession(Session):
 
     def check_open(self) -> None:
         self.engine.check_usable()
+
+    def at(self, seq: int | datetime) -> PastSession:
+        past = super().at(seq)
+        if past.seq > self.seq:
+            raise InvalidOption(f"seq {past.seq} is in the future of the state as of seq {self.seq}")
+        return past
 
     @contextmanager
     def read(self) -> Iterator[Snapshot]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Never, NoReturn, overload
@@ -566,17 +566,25 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
         """The query of a read that returns no objects of a type. A typed selection adds a check."""
         return self._query
 
-    def to_arrow(self, *, fields: Iterable[str] | None = None, schema: Any = None) -> pa.Table:
+    def to_arrow(
+        self,
+        *,
+        fields: Iterable[str] | None = None,
+        schema: Any = None,
+        at: int | datetime | None = None,
+    ) -> pa.Table:
         """Read it as a table of Arrow, with a column for each field. All rows are of one state.
 
         A missing field is null. A dict becomes a struct, a list a list. A UUID becomes text, a datetime a moment in UTC, an
         integer beyond 64 bits a decimal. A field with values of several types becomes text: texts as they are, other values
-        as JSON; its metadata `reactdb.conflict` names the types.
+        as JSON; its metadata `reactdb.conflict` names the types. A dict with a key of each document's own becomes a map; fields
+        of each document's own are together in a map `_other`.
 
         Args:
             fields: The wanted fields, in this order; None: all, in the order in which they were first seen.
             schema: The wanted fields with their types: a pyarrow.Schema, or a dict of names and types, such as
                 `{"id": "int64"}`; None: the types of the values.
+            at: The state as of a seq, or of a moment: a datetime with a time zone, as for `Database.at`. None: the present.
 
         Returns:
             A pyarrow.Table. A single document is one row; the values of a `map` are a column `value`.
@@ -584,14 +592,20 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
         Raises:
             MissingExtra: pyarrow is not installed: the extra `arrow`.
             SchemaMismatch: A document does not fit the given schema.
-            QueryError: The selection is one value, such as a count. Also the errors of `run`.
+            QueryError: The selection is one value, such as a count. Also the errors of `run`, and of `Database.at`.
         """
         # Imported here because most programs have no frames.
         from reactdb.data_frames import read_arrow
 
-        return read_arrow(self._session, self._checked_query, fields, schema)
+        return read_arrow(self._session, self._checked_query, fields, schema, at)
 
-    def to_pandas(self, *, fields: Iterable[str] | None = None, schema: Any = None) -> Any:
+    def to_pandas(
+        self,
+        *,
+        fields: Iterable[str] | None = None,
+        schema: Any = None,
+        at: int | datetime | None = None,
+    ) -> Any:
         """Read it as a pandas.DataFrame: `to_arrow` for its rows, types and arguments. Integers and booleans with nulls have the
         types Int64 and boolean of pandas, so that no integer becomes a float.
 
@@ -601,9 +615,15 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
         from reactdb.data_frames import check_installed, to_pandas
 
         check_installed("to_pandas", "pandas", "pandas")
-        return to_pandas(self.to_arrow(fields=fields, schema=schema))
+        return to_pandas(self.to_arrow(fields=fields, schema=schema, at=at))
 
-    def to_polars(self, *, fields: Iterable[str] | None = None, schema: Any = None) -> Any:
+    def to_polars(
+        self,
+        *,
+        fields: Iterable[str] | None = None,
+        schema: Any = None,
+        at: int | datetime | None = None,
+    ) -> Any:
         """Read it as a polars.DataFrame: `to_arrow` for its rows, types and arguments.
 
         Raises:
@@ -612,7 +632,7 @@ class Selection(FeedSource[Document], Represented, Generic[Document, Result]):
         from reactdb.data_frames import check_installed, to_polars
 
         check_installed("to_polars", "polars", "polars")
-        return to_polars(self.to_arrow(fields=fields, schema=schema))
+        return to_polars(self.to_arrow(fields=fields, schema=schema, at=at))
 
     def _watch(self, options: Mapping[str, Any]) -> Feed[Any]:
         self._session.hints.look(

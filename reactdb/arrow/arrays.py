@@ -314,6 +314,7 @@ class Struct(Column):
         children: The columns of the fields, by their names.
         is_complete: A field that is missing in the type is a misfit. False if the user has chosen the fields.
         keeps_rest: See `Column.fit`. A null field that is missing in the type is no misfit then.
+        other: The name of the field that has all fields which are missing in the type, as a dict.
     """
 
     def __init__(
@@ -325,15 +326,17 @@ class Struct(Column):
         nullable: bool = True,
         is_complete: bool = False,
         keeps_rest: bool = False,
+        other: str | None = None,
     ) -> None:
         super().__init__(arrow, name, nullable=nullable)
-        self.is_complete = is_complete
+        self.other = other
+        self.is_complete = is_complete and other is None
         self.keeps_rest = keeps_rest
         self.names = tuple(name for name, _ in children)
         if len(set(self.names)) != len(self.names):
             raise InvalidOption(f"the schema names a field twice: {', '.join(self.names)}")
         self.children = tuple(child for _, child in children)
-        self._known = frozenset(self.names)
+        self._known = frozenset(name for name in self.names if name != other)
 
     def convert(self, values: Sequence[Any]) -> Any:
         if NONE not in self.kinds_of(values, _STRUCTS):
@@ -353,8 +356,7 @@ class Struct(Column):
                 misfit = self._unknown(document)
                 if misfit is not None:
                     raise misfit
-        columns = [[document.get(name) for document in documents] for name in self.names]
-        return self.arrays_of(columns)
+        return self.arrays_of(self._columns(documents))
 
     def arrays_of(self, columns: Sequence[Sequence[Any]]) -> list[Any]:
         """The arrays of fields whose values are given as columns."""
@@ -395,7 +397,20 @@ class Struct(Column):
                 misfit = None if document.keys() <= known else self._unknown(document)
                 if misfit is not None:
                     misfits[place] = misfit
-        return [[document.get(name) for document in documents] for name in self.names], misfits
+        return self._columns(documents), misfits
+
+    def _columns(self, documents: Sequence[dict[str, Any]]) -> list[Sequence[Any]]:
+        return [
+            [self._others(document) for document in documents]
+            if name == self.other
+            else [document.get(name) for document in documents]
+            for name in self.names
+        ]
+
+    def _others(self, document: dict[str, Any]) -> dict[str, Any] | None:
+        """The fields of a dict that the type lacks; None if there are none."""
+        known = self._known
+        return {name: value for name, value in document.items() if name not in known} or None
 
     def fit_columns(self, columns: Sequence[Sequence[Any]], misfits: dict[int, Misfit]) -> list[Any]:
         """The arrays of fields as `fit` makes them of columns of values. `misfits` gets the misfits by their places."""
@@ -407,11 +422,12 @@ class Struct(Column):
                 raise misfit.within(name) from None
             made.append(array)
             for place, one in found.items():
+                rest = one.rest if name == self.other and self.keeps_rest else {name: one.rest}
                 before = misfits.get(place)
                 if before is None:
-                    misfits[place] = Misfit(one.reason, (name, *one.path), {name: one.rest})
+                    misfits[place] = Misfit(one.reason, (name, *one.path), rest)
                 else:
-                    before.rest[name] = one.rest
+                    before.rest.update(rest)
         return made
 
     def _unknown(self, document: dict[str, Any]) -> Misfit | None:

@@ -31,7 +31,7 @@ def decode_many(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
         # A single document can be large, so it is not copied.
         documents = [_decode(bodies[0])] if len(bodies) == 1 else _decode(join_bodies(bodies))
         if set(map(type, documents)) <= {dict}:
-            return documents  # type: ignore[no-any-return]
+            return documents
     except Exception:
         pass
     # A document is wrong, and decoding them one by one raises the right error.

@@ -25,7 +25,7 @@ from pyarrow import types as kinds
 from reactdb.arrow.arrays import PARTS, Column, Misfit, Struct, insert_nulls
 from reactdb.arrow.decoding import column_decoder, decode_many
 from reactdb.errors import SchemaMismatch
-from reactdb.json import dumps_plain
+from reactdb.json import dumps_plain, encode_plain
 
 
 class Rows:
@@ -78,7 +78,8 @@ class DocumentColumn:
         if not present:
             return pa.nulls(len(bodies), self.column.arrow)
         if self.is_text:
-            made = pa.array(list(map(dumps_plain, decode_many(present))), self.column.arrow)
+            # Arrow takes bytes for text, too.
+            made = pa.array(list(map(encode_plain, decode_many(present))), self.column.arrow)
         else:
             numbers = [number for number, body in enumerate(bodies) if body is not None]
             made = self._combine(self._arrays(present, numbers, rows, describe))
@@ -167,7 +168,7 @@ class DocumentColumn:
     @cached_property
     def _columns(self) -> Callable[[Sequence[bytes]], list[Sequence[Any]]] | None:
         column = self.column
-        if not isinstance(column, Struct) or not column.names:
+        if not isinstance(column, Struct) or not column.names or column.other is not None:
             return None
         return column_decoder(column.names, is_complete=column.is_complete)
 

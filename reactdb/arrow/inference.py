@@ -12,8 +12,14 @@ The types of each field are collected first and decided on at the end, so the or
     bytes, date                       binary, date32
     datetime, time, timedelta         timestamp[us, UTC], time64[us], duration[us]
     dict, list                        struct, list
+    dict with an open set of keys     map, if the values have a common type; otherwise a conflict
     nothing but null, {} or []        string, which takes anything, as text; for [], a list of strings
     any other combination             a conflict, for which the caller chose the type
+
+A set of keys is open if it has many and the newer half of the dicts still brings new ones, as with `{"by_user": {"u17": 1}}`. The
+keys are forgotten then, and their values are counted as those of one field. Of whole documents with an open set of fields, those
+that occur regularly stay fields, and the others are in one more, `_other`; a field `_other` of the documents is one of the others
+then. Where documents have more than MOST_FIELDS fields in all, the dicts with the most fields become maps, too.
 
 Rule of this file: values in, types of Arrow out. The caller reports conflicts to the user. `reactdb.spark.types` turns the result
 into Spark's types.
@@ -29,7 +35,9 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+from pyarrow import types as arrow_kinds
 
+from reactdb.arrow.variant import is_variant
 from reactdb.values.value_types import is_registered
 
 ANYTHING = "reactdb.anything"
@@ -37,8 +45,19 @@ ANYTHING = "reactdb.anything"
 CONFLICT = "reactdb.conflict"
 """Has, in a field's metadata, the types of the values without a common type."""
 
-# A dict with more fields is used as a map, and its struct would be as wide as the table is long.
-MOST_FIELDS = 1_000
+OTHER_MARK = "reactdb.other"
+"""Marks, in a field's metadata, the field of a document's other fields."""
+OTHER = "_other"
+
+# Fields of a schema, those of structs in it included.
+MOST_FIELDS = 300
+# The most fields of a struct, round by round until there are at most MOST_FIELDS in all; None: any number.
+MOST_OF_A_STRUCT = (None, 100, 50, 25, 10, 0)
+# A set of keys can be open if it has more than MANY_KEYS, and LEAST_DICTS were seen. It is open if of the newer half of the dicts
+# at least one in NEW_OF, and at least LEAST_NEW, had a new key.
+MANY_KEYS, LEAST_DICTS, NEW_OF, LEAST_NEW = 100, 32, 100, 3
+# A field is regular if at least one document in this many has it.
+REGULAR_OF = 10
 # A double holds every int of up to this number of bits.
 EXACT_BITS = 53
 MOST_DIGITS, USUAL_SCALE = 38, 18
@@ -65,18 +84,26 @@ class Seen:
     """The values at one place of the documents.
 
     Attributes:
-        kinds: How many of them are of each Python type, without None.
+        count: The dicts that have this field.
+        kinds: How many of the values are of each Python type, without None.
         bits, digits, scale: The bits of the largest int; the most digits before, and after the decimal point.
         fields: The fields of dicts.
         element: The elements of lists.
+        others: The values of all keys that are not in `fields`, if the set of keys is open.
+        new: The dicts with a new key, since their number was a power of two.
+        is_whole: The values are whole documents, whose regular fields stay fields.
     """
 
+    count: int = 0
     kinds: dict[type, int] = field(default_factory=dict)
     bits: int = 0
     digits: int = 0
     scale: int = 0
     fields: dict[str, Seen] = field(default_factory=dict)
     element: Seen | None = None
+    others: Seen | None = None
+    new: int = 0
+    is_whole: bool = False
 
     def add(self, value: Any) -> None:
         """Note one more value."""
@@ -87,12 +114,7 @@ class Seen:
         said = str if is_registered(kind) else kind
         self.kinds[said] = self.kinds.get(said, 0) + 1
         if kind is dict:
-            fields = self.fields
-            for name, inner in value.items():
-                seen = fields.get(name)
-                if seen is None:
-                    seen = fields[name] = Seen()
-                seen.add(inner)
+            self._add_dict(value)
         elif kind is list:
             if self.element is None:
                 self.element = Seen()
@@ -109,6 +131,82 @@ class Seen:
             assert isinstance(exponent, int)
             self.scale = max(self.scale, -exponent)
             self.digits = max(self.digits, len(digits) + exponent)
+
+    def _add_dict(self, value: dict[str, Any]) -> None:
+        fields, others = self.fields, self.others
+        before = len(fields)
+        for name, inner in value.items():
+            seen = fields.get(name)
+            if seen is None:
+                seen = others
+                if seen is None:
+                    seen = fields[name] = Seen()
+            seen.count += 1
+            seen.add(inner)
+        if others is None:
+            self.new += len(fields) > before
+            count = self.kinds[dict]
+            if count >= LEAST_DICTS and count & (count - 1) == 0:
+                if self._is_open(count // 2):
+                    self.forget_keys(count)
+                self.new = 0
+
+    def _is_open(self, newer: int) -> bool:
+        """Whether the keys are an open set, judged by this many newer dicts."""
+        return len(self.fields) > MANY_KEYS and self.new >= max(LEAST_NEW, newer // NEW_OF)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the keys are an open set."""
+        if self.others is not None:
+            return True
+        count = self.kinds.get(dict, 0)
+        newer = count - (1 << count.bit_length() >> 1)
+        return count >= LEAST_DICTS and self._is_open(newer)
+
+    def forget_keys(self, count: int, most: int = MOST_FIELDS - 1) -> None:
+        """Make one field of all values. Of whole documents, at most `most` regular fields stay."""
+        regular: list[str] = []
+        if self.is_whole:
+            regular = [
+                name
+                for name, seen in self.fields.items()
+                if seen.count * REGULAR_OF >= count and name != OTHER
+            ]
+            # The most frequent, of which the first stay where several are equally frequent.
+            regular = sorted(regular, key=lambda name: -self.fields[name].count)[:most]
+        kept = set(regular)
+        others = Seen() if self.others is None else self.others
+        for name, seen in self.fields.items():
+            if name not in kept:
+                others.merge(seen)
+        self.fields = {name: seen for name, seen in self.fields.items() if name in kept}
+        self.others = others
+
+    def merge(self, other: Seen) -> None:
+        """Note all values of another place."""
+        self.count += other.count
+        for kind, count in other.kinds.items():
+            self.kinds[kind] = self.kinds.get(kind, 0) + count
+        self.bits, self.digits = max(self.bits, other.bits), max(self.digits, other.digits)
+        self.scale = max(self.scale, other.scale)
+        if other.others is not None and self.others is None:
+            self.forget_keys(0)
+        if other.others is not None and self.others is not None:
+            self.others.merge(other.others)
+        before = len(self.fields)
+        for name, seen in other.fields.items():
+            mine = self.fields.get(name, self.others)
+            if mine is None:
+                mine = self.fields[name] = Seen()
+            mine.merge(seen)
+        self.new += len(self.fields) > before
+        if self.others is None and len(self.fields) > MOST_FIELDS:
+            self.forget_keys(0)
+        if other.element is not None:
+            if self.element is None:
+                self.element = Seen()
+            self.element.merge(other.element)
 
 
 @dataclass(slots=True)
@@ -128,39 +226,64 @@ class TypeInference:
     Args:
         conflict_type: The type of a field whose values have no common type. None: the type of most of its values, for callers
             that keep the other values elsewhere.
+        has_other: Documents with an open set of fields get the field `_other`. False: the caller has chosen the fields.
 
     Attributes:
         conflicts: The fields without a common type; filled by `fields`.
+        open_fields: The fields with open sets of keys; filled by `fields`.
     """
 
-    def __init__(self, conflict_type: Any = TEXT) -> None:
-        self._seen = Seen()
+    def __init__(self, conflict_type: Any = TEXT, *, has_other: bool = True) -> None:
+        self._seen = Seen(is_whole=has_other)
+        self._has_other = has_other
         self._conflict_type = conflict_type
+        self._most_of_a_struct: int | None = None
         self.conflicts: list[TypeConflict] = []
+        self.open_fields: list[str] = []
 
     def add(self, documents: Iterable[dict[str, Any]]) -> None:
+        if self._has_other:
+            for document in documents:
+                self._seen.add(document)
+            return
+        # The caller has chosen the fields.
+        fields = self._seen.fields
         for document in documents:
-            self._seen.add(document)
+            for name, value in document.items():
+                fields.setdefault(name, Seen()).add(value)
 
     def fields(self) -> list[Any]:
         """The fields of the documents, in the order in which they were first seen."""
-        self.conflicts = []
-        return self._fields(self._seen, "")
+        seen = self._seen
+        if self._has_other and seen.others is None and (seen.is_open or len(seen.fields) > MOST_FIELDS):
+            seen.forget_keys(seen.kinds[dict] if seen.is_open else 0)
+        fields: list[Any] = []
+        for most in MOST_OF_A_STRUCT:
+            self._most_of_a_struct = most
+            self.conflicts, self.open_fields = [], []
+            fields = self._fields(seen, "")
+            if sum(map(_count_fields, fields)) <= MOST_FIELDS:
+                break
+        return fields
 
     def _fields(self, seen: Seen, path: str) -> list[Any]:
-        fields = []
-        for name, inner in seen.fields.items():
-            before = len(self.conflicts)
-            type_ = self._type(inner, f"{path}{name}")
-            metadata: dict[str, Any] = {}
-            if len(self.conflicts) > before and self.conflicts[-1].path.rstrip("[]") == f"{path}{name}":
-                metadata = {CONFLICT: ", ".join(self.conflicts[-1].kinds)}
-                if self._conflict_type is not None:
-                    metadata[ANYTHING] = True
-            elif is_unseen(inner):
-                metadata = {ANYTHING: True}
-            fields.append(make_field(name, type_, metadata))
+        fields = [self._field(name, inner, f"{path}{name}") for name, inner in seen.fields.items()]
+        if seen.others is not None:
+            field = self._field(OTHER, _as_map(seen.others), OTHER)
+            fields.append(field.with_metadata({**(field.metadata or {}), OTHER_MARK: "True"}))
         return fields
+
+    def _field(self, name: str, seen: Seen, path: str) -> Any:
+        before = len(self.conflicts)
+        type_ = self._type(seen, path)
+        metadata: dict[str, Any] = {}
+        if len(self.conflicts) > before and self.conflicts[-1].path.rstrip("[]{}") == path:
+            metadata = {CONFLICT: ", ".join(self.conflicts[-1].kinds)}
+            if self._conflict_type is not None:
+                metadata[ANYTHING] = True
+        elif is_unseen(seen):
+            metadata = {ANYTHING: True}
+        return make_field(name, type_, metadata)
 
     def _type(self, seen: Seen, path: str) -> Any:
         kinds = frozenset(seen.kinds)
@@ -178,6 +301,23 @@ class TypeInference:
         self.conflicts[found - 1 :] = [*self.conflicts[found:], self.conflicts[found - 1]]
         return pa.null() if type_ is None else type_
 
+    def _map(self, seen: Seen, path: str) -> Any:
+        """The map for dicts of any keys; None if the values have no common type."""
+        values = seen.others
+        if values is None:
+            values = Seen()
+            for inner in seen.fields.values():
+                values.merge(inner)
+        found = len(self.conflicts)
+        inner_path = f"{path}{{}}"
+        item = self._type(values, inner_path)
+        is_common = len(self.conflicts) == found or self.conflicts[-1].path.rstrip("[]") != inner_path
+        if self._conflict_type is not None and (not is_common or is_unseen(values)):
+            # The map itself is in conflict, under its own name.
+            del self.conflicts[found:]
+            return None
+        return pa.map_(pa.string(), item)
+
     def _common_type(self, kinds: frozenset[type], seen: Seen, path: str) -> Any:
         """The type for values of these kinds; None if there is none."""
         simple = SIMPLE.get(kinds)
@@ -186,15 +326,36 @@ class TypeInference:
         if not kinds:
             return TEXT
         if kinds == {dict}:
-            if not seen.fields:
+            if not seen.fields and seen.others is None:
                 return TEXT
-            if len(seen.fields) <= MOST_FIELDS:
+            most = self._most_of_a_struct
+            if not seen.is_open and (most is None or len(seen.fields) <= most):
                 return pa.struct(self._fields(seen, path + "."))
-        elif kinds == {list} and seen.element is not None:
+            self.open_fields.append(path)
+            return self._map(seen, path)
+        if kinds == {list} and seen.element is not None:
             return pa.list_(self._type(seen.element, path + "[]"))
-        elif kinds <= {int, float, Decimal}:
+        if kinds <= {int, float, Decimal}:
             return _number(kinds, seen)
         return None
+
+
+def _as_map(values: Seen) -> Seen:
+    """Dicts with these values, of any keys."""
+    return Seen(kinds={dict: max(1, values.count)}, others=values)
+
+
+def _count_fields(field: Any) -> int:
+    """The number of fields that a field has, itself included."""
+    return 1 + _count_inner(field.type)
+
+
+def _count_inner(type_: Any) -> int:
+    if arrow_kinds.is_struct(type_) and not is_variant(type_):
+        return sum(map(_count_fields, type_))
+    if arrow_kinds.is_list(type_):
+        return _count_inner(type_.value_type)
+    return _count_inner(type_.item_type) if arrow_kinds.is_map(type_) else 0
 
 
 def make_field(name: str, type_: Any, metadata: dict[str, Any]) -> Any:
@@ -207,7 +368,7 @@ def is_unseen(seen: Seen) -> bool:
     kinds = seen.kinds.keys()
     if kinds == {list}:
         return seen.element is None or is_unseen(seen.element)
-    return not kinds or (kinds == {dict} and not seen.fields)
+    return not kinds or (kinds == {dict} and not seen.fields and seen.others is None)
 
 
 def _number(kinds: frozenset[type], seen: Seen) -> Any:
@@ -226,6 +387,9 @@ def _number(kinds: frozenset[type], seen: Seen) -> Any:
 __all__ = [
     "ANYTHING",
     "CONFLICT",
+    "MOST_FIELDS",
+    "OTHER",
+    "OTHER_MARK",
     "Seen",
     "TypeConflict",
     "TypeInference",

@@ -46,7 +46,7 @@ from reactdb.arrow.arrays import (
     Text,
     Void,
 )
-from reactdb.arrow.inference import ANYTHING, CONFLICT, make_field
+from reactdb.arrow.inference import ANYTHING, CONFLICT, OTHER_MARK, make_field
 from reactdb.arrow.rows import (
     Values,
     check_names,
@@ -61,6 +61,7 @@ from reactdb.arrow.variant import Variant, is_variant
 from reactdb.errors import InvalidDocument, InvalidOption
 
 MARK, CONFLICT_MARK = ANYTHING.encode(), CONFLICT.encode()
+OTHERS_MARK = OTHER_MARK.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,7 @@ def struct_of(
     fields: Sequence[Any], rules: ColumnRules = USER, type_: Any = None, *, nullable: bool = True
 ) -> Struct:
     """The column of a struct with these fields, or of whole documents."""
+    others = [field.name for field in fields if OTHERS_MARK in (field.metadata or {})]
     children = [(field.name, _column_of_field(field, rules)) for field in fields]
     arrow = pa.struct(fields) if type_ is None else type_
     return Struct(
@@ -139,6 +141,7 @@ def struct_of(
         nullable=nullable,
         is_complete=rules.is_complete,
         keeps_rest=rules.keeps_rest,
+        other=others[0] if others else None,
     )
 
 

@@ -18,6 +18,9 @@ UUID, a time of day, a duration and a value of a registered type are their texts
 
 A field of which only null, {} or [] were seen gets no column yet, because its type is unknown.
 
+A map with the name `_other` at the top has the fields of an open set (see `inference`): once it is there, no further field gets a
+column. `spread` lays its fields out again. So a documents' own field of this name, if it is a dict of any keys, gets no column.
+
 Rule of this file: schemas and arrays. Who writes the columns, and where the rest goes, says the caller.
 """
 
@@ -34,8 +37,8 @@ from pyarrow import types as kinds
 
 from reactdb.arrow.arrays import Misfit, insert_nulls
 from reactdb.arrow.documents import DocumentColumn
-from reactdb.arrow.inference import TypeInference
-from reactdb.arrow.types import CONFLICT_MARK, MARK, ColumnRules, struct_of
+from reactdb.arrow.inference import OTHER, TypeInference
+from reactdb.arrow.types import CONFLICT_MARK, MARK, OTHERS_MARK, ColumnRules, struct_of
 
 RULES = ColumnRules(is_complete=True, keeps_rest=True, texts=frozenset({timedelta}))
 
@@ -90,10 +93,18 @@ class _Widening:
     def fields(self, kept: Sequence[Any], seen: Sequence[Any], path: str, *, is_new: bool) -> list[Any]:
         """The fields of a struct. `is_new`: it is in a field that is new itself."""
         found = {field.name: field for field in seen}
+        if not path and OTHER in found and kinds.is_map(found[OTHER].type) and not _is_other(found[OTHER]):
+            # Their own field would be read as the one of an open set.
+            del found[OTHER]
         fields = []
         for field in kept:
+            if not path and is_other_field(field):
+                continue
             other = found.pop(field.name, None)
             fields.append(field if other is None else self._kept_field(field, other, path + field.name))
+        others = [field for field in kept if not path and is_other_field(field)]
+        if others:
+            return [*fields, self._kept_others(others[0], list(found.values()))]
         for name, field in found.items():
             type_ = self._new_type(field, path + name)
             if type_ is not None:
@@ -106,6 +117,17 @@ class _Widening:
         self._note_conflict(seen, path)
         type_ = None if _is_guess(seen) else self.type(seen.type, path)
         return kept if type_ is None else kept.with_type(self.merged(kept.type, type_, path))
+
+    def _kept_others(self, kept: Any, seen: Sequence[Any]) -> Any:
+        """The field of an open set, widened by further fields."""
+        item = kept.type.item_field
+        for field in seen:
+            type_ = None if _is_guess(field) else self.type(field.type, field.name)
+            if type_ is not None and _is_other(field):
+                type_ = type_.item_type
+            if type_ is not None:
+                item = item.with_type(self.merged(item.type, type_, f"{OTHER}{{}}"))
+        return kept.with_type(pa.map_(kept.type.key_field, item))
 
     def _new_type(self, field: Any, path: str) -> Any:
         self._note_conflict(field, path)
@@ -148,6 +170,15 @@ class _Widening:
         if not _takes(kept, seen):
             self.conflicts.append(path)
         return kept
+
+
+def is_other_field(field: Any) -> bool:
+    """Whether this field at the top of a kept schema has the fields of an open set."""
+    return bool(field.name == OTHER and kinds.is_map(field.type))
+
+
+def _is_other(field: Any) -> bool:
+    return OTHERS_MARK in (field.metadata or {})
 
 
 def _is_guess(field: Any) -> bool:
@@ -201,7 +232,11 @@ class Converter:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self._struct = pa.struct(list(schema))
-        self._column = DocumentColumn("", struct_of(list(schema), RULES), "PERMISSIVE")
+        fields = [
+            field.with_metadata({OTHERS_MARK: b"True"}) if is_other_field(field) else field
+            for field in schema
+        ]
+        self._column = DocumentColumn("", struct_of(fields, RULES), "PERMISSIVE")
 
     def convert(self, bodies: Sequence[bytes]) -> Converted:
         """The documents as columns.
@@ -237,6 +272,13 @@ def restore(columns: Any, rest: Any) -> Any:
             restored[int(number)] = restore(restored[int(number)], inner)
         return restored
     return rest
+
+
+def spread(columns: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
+    """A row with the fields of the open set beside the others. `restore` takes it then."""
+    if OTHER not in schema.names or not is_other_field(schema.field(OTHER)):
+        return columns
+    return {name: value for name, value in columns.items() if name != OTHER} | (columns[OTHER] or {})
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -308,5 +350,6 @@ __all__ = [
     "cast_batch",
     "make_inference",
     "restore",
+    "spread",
     "widen",
 ]

@@ -26,7 +26,6 @@ import json
 import os
 import re
 import shutil
-import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,11 +35,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyarrow import types as kinds
 
+from reactdb.clock import time_ns
 from reactdb.errors import DatabaseBusy, MissingExtra, SchemaMismatch, StorageError, UsageError
 from reactdb.lake.casting import cast_batches
 from reactdb.lake.data_files import (
     DataFile,
-    FileWriter,
+    DataFileWriter,
     Keys,
     check_types,
     check_widening,
@@ -84,8 +84,11 @@ class DeltaTarget:
     def __init__(self, path: str) -> None:
         try:
             import deltalake
+
+            # The first version that commits files which take the place of others has this class.
+            from deltalake.transaction import RemoveAction  # noqa: F401
         except ImportError as missing:
-            raise MissingExtra("exporting to Delta", "deltalake", "lake") from missing
+            raise MissingExtra("exporting to Delta", "deltalake 1.6.6 or later", "lake") from missing
         self._library = deltalake
         self.path = os.path.abspath(path)
 
@@ -111,11 +114,11 @@ class DeltaTarget:
             if os.path.lexists(self.path):
                 raise UsageError(f"{self.path} is no folder")
             return None
-        if not os.path.isdir(os.path.join(self.path, LOG)) or not any(
-            name.endswith((".json", ".parquet")) and not name.startswith("_")
-            for name in os.listdir(os.path.join(self.path, LOG))
-        ):
-            for name in sorted(os.listdir(self.path)):
+        with storage_errors(self.path, "read"):
+            names = sorted(os.listdir(self.path))
+            log = os.listdir(os.path.join(self.path, LOG)) if LOG in names else []
+        if not any(name.endswith((".json", ".parquet")) and not name.startswith("_") for name in log):
+            for name in names:
                 if name not in (LOCK, LOG) and not FILE_NAME.fullmatch(name):
                     raise UsageError(
                         f"{self.path} has {name!r} in it, which is no table of Delta: choose another folder"
@@ -286,9 +289,9 @@ class DeltaTarget:
     def _delta_schema(self, schema: pa.Schema) -> Any:
         return self._library.Schema.from_arrow(schema)
 
-    def _writer(self, version: int, schema: pa.Schema) -> FileWriter:
+    def _writer(self, version: int, schema: pa.Schema) -> DataFileWriter:
         """A writer of files for the commit that makes `version`."""
-        return FileWriter(
+        return DataFileWriter(
             lambda: os.path.join(self.path, f"reactdb-{version:020}-{uuid.uuid4().hex}.parquet"), schema
         )
 
@@ -307,7 +310,7 @@ class DeltaTarget:
         table: DeltaTable,
         mode: str,
         schema: pa.Schema,
-        writer: FileWriter,
+        writer: DataFileWriter,
         replaced: Sequence[str],
         note: Note | None,
         number: int,
@@ -315,7 +318,7 @@ class DeltaTarget:
         """Commit the writer's files, and the removal of those that are replaced, with the positions."""
         from deltalake.transaction import AddAction, RemoveAction
 
-        now = int(time.time() * 1000)
+        now = time_ns() // 1_000_000
         actions: list[AddAction | RemoveAction] = [
             AddAction(
                 os.path.basename(file.path), file.bytes, {}, now, True, json.dumps(_statistics(file, schema))

@@ -38,7 +38,7 @@ from reactdb.errors import DatabaseBusy, MissingExtra, SchemaMismatch, StorageEr
 from reactdb.lake.casting import cast_batches
 from reactdb.lake.data_files import (
     DataFile,
-    FileWriter,
+    DataFileWriter,
     Keys,
     check_types,
     check_widening,
@@ -127,7 +127,8 @@ class IcebergTarget:
 
     def _strange_names(self) -> list[str]:
         ours = {LOCK, WRITING, CATALOGUE, f"{CATALOGUE}-journal", NAMESPACE}
-        return sorted(set(os.listdir(self.path)) - ours)
+        with storage_errors(self.path, "read"):
+            return sorted(set(os.listdir(self.path)) - ours)
 
     @contextmanager
     def _catalogue(self, create: bool = False) -> Iterator[SqlCatalog | None]:
@@ -144,31 +145,31 @@ class IcebergTarget:
         if not exists and not create:
             yield None
             return
-        with storage_errors(self.path, "read", SQLAlchemyError):
-            catalogue = SqlCatalog(
-                "reactdb",
-                uri=f"sqlite:///{name}",
-                warehouse=self.path,
-                init_catalog_tables="false" if exists else "true",
-            )
+        foreign = UsageError(f"{name} is no catalogue of reactdb: choose another folder")
+        catalogue = None
         try:
             with storage_errors(self.path, "read", SQLAlchemyError):
                 try:
+                    catalogue = SqlCatalog(
+                        "reactdb",
+                        uri=f"sqlite:///{name}",
+                        warehouse=self.path,
+                        init_catalog_tables="false" if exists else "true",
+                    )
                     namespaces = catalogue.list_namespaces()
                 except SQLAlchemyError as error:
                     if "no such table" in str(error) or "not a database" in str(error):
-                        raise UsageError(
-                            f"{name} is no catalogue of reactdb: choose another folder"
-                        ) from error
+                        raise foreign from error
                     raise
                 # A run that was killed at the very beginning leaves a catalogue without a namespace, and nothing beside it.
                 if namespaces != [(NAMESPACE,)] and (namespaces or self._strange_names()):
-                    raise UsageError(f"{name} is no catalogue of reactdb: choose another folder")
+                    raise foreign
                 if create:
                     catalogue.create_namespace_if_not_exists(NAMESPACE)
             yield catalogue
         finally:
-            catalogue.close()
+            if catalogue is not None:
+                catalogue.close()
 
     @contextmanager
     def _opened(self) -> Iterator[Table | None]:
@@ -399,7 +400,7 @@ class IcebergTarget:
         with storage_errors(self.path, "written"):
             os.remove(name)
 
-    def _writer(self, transaction: Transaction, commit: str) -> FileWriter:
+    def _writer(self, transaction: Transaction, commit: str) -> DataFileWriter:
         """A writer of files with the table's ids of fields."""
         number = 0
 
@@ -408,7 +409,7 @@ class IcebergTarget:
             number += 1
             return os.path.join(self._location, "data", f"{number:05}-{commit}.parquet")
 
-        return FileWriter(new_path, _schema_with_ids(transaction.table_metadata.schema()))
+        return DataFileWriter(new_path, _schema_with_ids(transaction.table_metadata.schema()))
 
     def _listed(self, table: Table) -> list[ListedFile]:
         """The files of the table.
@@ -428,7 +429,7 @@ class IcebergTarget:
     def _finish(
         self,
         transaction: Transaction,
-        writer: FileWriter,
+        writer: DataFileWriter,
         replaced: Sequence[ListedFile],
         note: Note | None,
         commit: str,

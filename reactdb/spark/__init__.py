@@ -13,10 +13,10 @@ Spark's calls and the options:
 
 Reading:
 
-    partitions                         the ranges of files for one task
+    plan                               the ranges of files to read, the state of a DataFrame
     types, schema                      Spark's types and Arrow's; the columns of a read
-    snapshot, changes                  documents as of one seq; the log as rows
-    change_plan, positions, stream     slices of the log; the position of a stream; streaming
+    batches                            ranges of files as Arrow batches
+    positions, stream                  the position of a stream; streaming
 
 Writing:
 

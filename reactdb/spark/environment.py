@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from reactdb.errors import SparkUnavailable, how_to_install
@@ -63,16 +62,26 @@ def check_package(
     name: str, oldest: tuple[int, ...], next_: tuple[int, ...] | None, advice: str = INSTALL
 ) -> None:
     """Check that a package is installed in a version from `oldest` to before `next_`."""
-    try:
-        installed = version(name)
-    except PackageNotFoundError:
-        raise SparkUnavailable(f"{name} is not installed: {advice}") from None
+    installed = version_of(name)
+    if installed is None:
+        raise SparkUnavailable(f"{name} is not installed: {advice}")
     number = tuple(map(int, re.findall(r"\d+", installed)[:3]))
     if number < oldest or (next_ is not None and number >= next_):
         wanted = f"{'.'.join(map(str, oldest))} or newer" + (
             f", before {'.'.join(map(str, next_))}" if next_ is not None else ""
         )
         raise SparkUnavailable(f"{name} {installed} does not do, {wanted} is needed: {advice}")
+
+
+def version_of(name: str) -> str | None:
+    """The version of an installed package; None if it is not installed."""
+    # A worker never asks, and this import would cost it a tenth of the time that it needs to start.
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def check_java() -> None:

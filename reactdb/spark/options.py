@@ -1,8 +1,7 @@
 """The options of a read or a write, from Spark's strings to one frozen value.
 
-Spark hands options over as strings under names of any case, and Spark ignores unknown names without a warning. So names are
-compared without their case, and an unknown name or a wrong value is refused with a list of the known ones. The spellings of Spark
-and Delta are accepted too; the table `SPELLINGS` translates them.
+Spark hands options over as strings under names of any case, and ignores unknown names without a warning. So names are compared
+without their case, and an unknown name or a wrong value is refused, with a list of the known ones.
 
 Rule of this file: it parses. Whether a position, a path or a table exists is checked where the file is opened.
 """
@@ -28,25 +27,30 @@ SHAPES: Final = ("reactdb", "delta", "debezium")
 FORMS: Final = ("struct", "json", "variant", "binary")
 MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 OFFSETS: Final = ("earliest", "latest")
-CONFLICTS: Final = ("variant", "string")
 # What a write does with a key that is taken.
 ON_CONFLICT: Final = ("error", "replace", "update")
-
-# Other names, in lower case -> ours. `startingVersion` and `endingVersion` are no other names, because they count whole commits.
-SPELLINGS: Final = {
-    "versionasof": "asof",
-    "timestampasof": "asof",
-    "startingtimestamp": "starttimestamp",
-    "endingtimestamp": "endtimestamp",
-    "columnnameofcorruptrecord": "corruptcolumn",
-    "maxpartitionbytes": "partitionbytes",
-}
 # Larger numbers mean the same as this number: no log, no file and no table has as many of anything.
 GREATEST: Final = 2**62
-# Removed options -> why they were removed, or what to do instead.
+# Removed options -> what to do instead.
 REMOVED: Final = {
-    "pushDown": "filters are not pushed down any more, because Spark keeps the rows that are left after one filter for every "
-    "other query of the same DataFrame: leave the option out, and choose a range with startSeq, endSeq or asOf",
+    "pushDown": "filters are not pushed down, because Spark keeps the rows that are left after one filter for every other query "
+    "of the same DataFrame: choose a range with startSeq, endSeq or asOf",
+    "versionAsOf": "give asOf, which takes a seq or a time",
+    "timestampAsOf": "give asOf, which takes a seq or a time",
+    "startingVersion": "give startSeq: the column commit has the seq with which each commit begins",
+    "endingVersion": "give endSeq, the seq of the last change to read",
+    "startingTimestamp": "give startTimestamp",
+    "endingTimestamp": "give endTimestamp",
+    "readChangeFeed": "give read=changes and shape=delta",
+    "ranges": "give startSeq and endSeq, and load files with other ranges by themselves",
+    "strictFields": "a field that your own schema lacks is left out: leave the schema out to have it in _corrupt",
+    "samplingSize": "the schema is inferred from 1,000 documents: name the columns with .schema(...) if that does not do",
+    "conflicts": "a field with values of several types is a VARIANT: cast it, or name it as STRING in .schema(...)",
+    "columnNameOfCorruptRecord": "the column is called _corrupt: rename it with withColumnRenamed",
+    "corruptColumn": "the column is called _corrupt: rename it with withColumnRenamed",
+    "sourceColumn": "the column is called _source: rename it with withColumnRenamed",
+    "maxPartitionBytes": "give partitionBytes",
+    "minPartitions": "give a smaller partitionBytes for more partitions",
     "inlineBytes": "all documents are staged in files: leave the option out",
     "nulls": "a null field of a row is left out of the document: write whole documents (document=json) to keep it",
     "uuidFields": "a UUID is kept by document=binary; as a column it is text",
@@ -64,12 +68,8 @@ class Options:
         read: One of READS.
         shape: One of SHAPES: the columns of change rows.
         as_of: A seq, a time in microseconds since 1970 UTC as `Instant`, or None for now.
-        ranges: Path -> (since, until) of the changes to read in each file, instead of paths, start and end; documents are read as
-            of `until`. None: paths, start and end apply.
-        start, end: The first and the last change to read, as in `as_of`. `Version` counts whole commits.
-        document: One of FORMS.
-        sampling_size: How many documents of each file inference reads.
-        is_strict: A document with a field that the given schema lacks does not fit; otherwise the field is left out.
+        start, end: The first and the last change to read, as in `as_of`.
+        document: One of FORMS; None: `struct`, or `variant` if changes of several tables are read.
         mode: One of MODES; None: PERMISSIVE if there is a column for misfits, otherwise FAILFAST.
         max_changes: The largest number of changes in a batch of a stream; None: no limit.
         ignore_corrupt_files, ignore_missing_files: See `FileOptions`.
@@ -82,20 +82,13 @@ class Options:
     read: str = "documents"
     shape: str = "reactdb"
     as_of: int | Instant | None = None
-    ranges: tuple[tuple[str, int, int], ...] | None = None
-    start: int | Instant | Version | None = None
-    end: int | Instant | Version | None = None
-    document: str = "struct"
-    sampling_size: int = 1_000
-    conflicts: str = "variant"
-    is_strict: bool = False
+    start: int | Instant | None = None
+    end: int | Instant | None = None
+    document: str | None = None
     mode: str | None = None
-    corrupt_column: str = "_corrupt"
-    source_column: str = "_source"
     path_glob: str = "*.db"
     is_recursive: bool = False
     partition_bytes: int = 32 * 1024 * 1024
-    min_partitions: int = 1
     fail_on_data_loss: bool = True
     busy_timeout_s: float = 5.0
     allow_network: bool = False
@@ -108,9 +101,8 @@ class Options:
     @property
     def files(self) -> FileOptions:
         """The files to read, and how they are opened."""
-        paths = self.paths if self.ranges is None else tuple(path for path, _, _ in self.ranges)
         return FileOptions(
-            paths,
+            self.paths,
             path_glob=self.path_glob,
             is_recursive=self.is_recursive,
             busy_timeout_s=self.busy_timeout_s,
@@ -119,10 +111,10 @@ class Options:
             ignore_missing_files=self.ignore_missing_files,
         )
 
-    def range_of(self, path: str) -> tuple[int, int]:
-        """The range that option `ranges` gives for a file, of which the resolved path is given: since and until."""
-        assert self.ranges is not None
-        return next((since, until) for name, since, until in self.ranges if os.path.realpath(name) == path)
+    @property
+    def form(self) -> str:
+        """The form of the documents, once the schema has been inferred or given."""
+        return self.document or "struct"
 
     @property
     def is_changes(self) -> bool:
@@ -169,49 +161,31 @@ class Instant:
     microseconds: int
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A position that counts whole commits, as Delta does: the `commit` of a change."""
-
-    commit: int
-
-
 def parse(given: Mapping[str, str]) -> Options:
     """The options of `.option(...)`, `.options(...)` and `.load(path)`.
 
     Raises:
         InvalidOption: A name is unknown, a value is not allowed, or two options contradict each other.
     """
-    values: dict[str, str] = {}
-    for name, value in given.items():
-        known = SPELLINGS.get(name.lower(), name.lower())
-        if name.lower().startswith("option."):
+    attributes: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    for given_name, value in given.items():
+        name = _KNOWN.get(given_name.lower())
+        if given_name.lower().startswith("option."):
             raise InvalidOption(
                 "the options of a table of Spark's catalogue are lost when it is read: CREATE TEMPORARY VIEW ... USING reactdb "
                 "OPTIONS (...) keeps them"
             )
-        if known not in _KNOWN:
-            raise InvalidOption(_refuse(name, NAMES, "the data source"))
-        if known in values and values[known] != value:
-            raise InvalidOption(
-                f"option {_KNOWN[known]} was given twice, as {format_value(values[known])} and {format_value(value)}"
-            )
-        values[known] = value
-    attributes = {
-        attribute: read(name, values[name.lower()])
-        for name, (attribute, read) in READERS.items()
-        if name.lower() in values
-    }
-    for names in BOUNDS:
-        both = [name for name in names if name.lower() in values]
-        if len(both) > 1:
-            raise InvalidOption(f"options {' and '.join(both)} have the same meaning: give only one")
-    if attributes.pop("is_change_feed", False):
-        if attributes.setdefault("read", "changes") != "changes":
-            raise InvalidOption("readChangeFeed reads changes, but option read is documents")
-        attributes.setdefault("shape", "delta")
+        if name is None:
+            raise InvalidOption(_refuse(given_name, NAMES, "the data source"))
+        if name in READERS:
+            attribute, read = READERS[name]
+            other = names.setdefault(attribute, name)
+            if other != name:
+                raise InvalidOption(f"options {other} and {name} have the same meaning: give only one")
+            attributes[attribute] = read(name, value)
     # Only these options show that the read is a stream, and a stream always reads changes.
-    elif "max_changes" in attributes or "starting_offsets" in attributes:
+    if "max_changes" in attributes or "starting_offsets" in attributes:
         attributes.setdefault("read", "changes")
     # Spark hands over `load(path)` as `path`, and `load([...])` as `paths`.
     path = attributes.pop("path", None)
@@ -225,10 +199,6 @@ def parse(given: Mapping[str, str]) -> Options:
     if not options.is_changes and (options.start, options.end) != (None, None):
         raise InvalidOption(
             "a range of changes needs option read=changes; documents are read asOf a seq or a timestamp"
-        )
-    if options.ranges is not None and (options.start, options.end, options.as_of) != (None, None, None):
-        raise InvalidOption(
-            "option ranges already has the first and last change: leave the other options out"
         )
     return options
 
@@ -323,23 +293,6 @@ def _paths(name: str, given: str) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def _ranges(name: str, given: str) -> tuple[tuple[str, int, int], ...]:
-    """Option `ranges`: `{"/data/a.db": [100, 200]}`."""
-    try:
-        listed = json.loads(given)
-        parsed = tuple((path, since, until) for path, (since, until) in listed.items())
-    except (ValueError, TypeError, AttributeError):
-        parsed = (("", -1, -1),)
-    if not all(
-        type(since) is int and type(until) is int and 0 <= since <= until for _, since, until in parsed
-    ):
-        raise InvalidOption(
-            "option ranges is JSON as {path: [since, until]}, of changes with since < seq <= until, "
-            f"not {format_value(given)}"
-        )
-    return parsed
-
-
 def _choice_of(*allowed: str) -> Reader:
     def read(name: str, given: str) -> str:
         for each in allowed:
@@ -404,10 +357,6 @@ def _bytes(name: str, given: str) -> int:
     return int(digits) * unit
 
 
-def _version(name: str, given: str) -> Version:
-    return Version(_number_from(0)(name, given))
-
-
 def _position(name: str, given: str) -> int | Instant | None:
     if given.strip().lower() == "now":
         return None
@@ -445,25 +394,15 @@ READERS: Final[dict[str, tuple[str, Reader]]] = {
     "read": ("read", _choice_of(*READS)),
     "shape": ("shape", _choice_of(*SHAPES)),
     "asOf": ("as_of", _position),
-    "ranges": ("ranges", _ranges),
     "startSeq": ("start", _number_from(0)),
     "endSeq": ("end", _number_from(0)),
     "startTimestamp": ("start", instant_of),
     "endTimestamp": ("end", instant_of),
-    "startingVersion": ("start", _version),
-    "endingVersion": ("end", _version),
-    "readChangeFeed": ("is_change_feed", _flag),
     "document": ("document", _choice_of(*FORMS)),
-    "samplingSize": ("sampling_size", _number_from(1)),
-    "conflicts": ("conflicts", _choice_of(*CONFLICTS)),
-    "strictFields": ("is_strict", _flag),
     "mode": ("mode", _choice_of(*MODES)),
-    "corruptColumn": ("corrupt_column", _text),
-    "sourceColumn": ("source_column", _text),
     "pathGlobFilter": ("path_glob", _text),
     "recursiveFileLookup": ("is_recursive", _flag),
     "partitionBytes": ("partition_bytes", _bytes),
-    "minPartitions": ("min_partitions", _number_from(1)),
     "failOnDataLoss": ("fail_on_data_loss", _flag),
     "busyTimeout": ("busy_timeout_s", _seconds),
     "allowNetwork": ("allow_network", _flag),
@@ -473,11 +412,6 @@ READERS: Final[dict[str, tuple[str, Reader]]] = {
     "maxChangesPerTrigger": ("max_changes", _number_from(1)),
     "startingOffsets": ("starting_offsets", _choice_of(*OFFSETS)),
 }
-# Three ways to say where a range begins, and where it ends.
-BOUNDS: Final = (
-    ("startSeq", "startingVersion", "startTimestamp"),
-    ("endSeq", "endingVersion", "endTimestamp"),
-)
 WRITE_READERS: Final[dict[str, tuple[str, Reader]]] = {
     "path": ("path", _local_path),
     "table": ("table", _text),
@@ -496,4 +430,5 @@ WRITE_READERS: Final[dict[str, tuple[str, Reader]]] = {
 }
 _WRITES: Final = {name.lower(): name for name in WRITE_READERS}
 NAMES: Final = tuple(dict.fromkeys((*READERS, *WRITE_READERS)))
+# A read accepts the options of a write, so that both can be given the same ones.
 _KNOWN: Final = {name.lower(): name for name in NAMES}

@@ -29,10 +29,9 @@ from pyspark.sql.streaming.datasource import (
 
 from reactdb.errors import CannotOpen, HistoryLost, InvalidOption
 from reactdb.lake.fleet import Fleet, open_file, refuse_copies
-from reactdb.spark.change_plan import since_of, slice_of, splits_of
-from reactdb.spark.changes import ChangeRows
+from reactdb.spark.batches import BatchMaker
 from reactdb.spark.options import Options
-from reactdb.spark.partitions import ChangeSlice, Split
+from reactdb.spark.plan import FileSlice, Split, since_of, slice_of, split_ranges
 from reactdb.spark.positions import Position, check, from_offset, is_behind, shares, to_offset
 from reactdb.store import exports
 from reactdb.store.engine import Engine
@@ -63,7 +62,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.starting_offsets == "latest" and options.start is not None:
             raise InvalidOption("options startingOffsets and startSeq have the same meaning: give only one")
         self.options = options
-        self._rows = partial(ChangeRows, schema, options, is_inferred=is_inferred)
+        self._rows = partial(BatchMaker, schema, options, is_inferred=is_inferred)
         self._target: dict[str, int] | None = None
         self._newest: dict[str, Any] | None = None
         # The files that were passed over last, and are in the log.
@@ -228,7 +227,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             part = slice_of(pin, since, position.seq)
             if part is not None:
                 slices.append(part)
-        return splits_of(self.options, slices)
+        return split_ranges(self.options, slices)
 
     def _check(self, engine: Engine, snapshot: Snapshot, position: Position, seq: int) -> int:
         return check(engine, snapshot, position, seq, fail_on_data_loss=self.options.fail_on_data_loss)
@@ -247,10 +246,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Split)
         rows = self._rows()
         for part in partition.slices:
-            assert isinstance(part, ChangeSlice)
+            assert isinstance(part, FileSlice)
             yield from self._slice(rows, part)
 
-    def _slice(self, rows: ChangeRows, part: ChangeSlice) -> Iterator[Any]:
+    def _slice(self, rows: BatchMaker, part: FileSlice) -> Iterator[Any]:
         while part.since < part.until:
             try:
                 yield from rows.batches([part])

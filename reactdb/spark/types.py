@@ -33,7 +33,7 @@ from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
 from reactdb.arrow.arrays import Column
 from reactdb.arrow.documents import DocumentColumn
-from reactdb.arrow.inference import ANYTHING, CONFLICT, TypeInference, make_field
+from reactdb.arrow.inference import ANYTHING, CONFLICT, OTHER_MARK, TypeInference, make_field
 from reactdb.arrow.types import ColumnRules, column_of
 from reactdb.arrow.variant import VARIANT, is_variant
 from reactdb.errors import InvalidOption
@@ -90,7 +90,11 @@ def arrow_type(type_: spark.DataType) -> Any:
 
 def marks_of(field: spark.StructField) -> dict[str, Any]:
     """The marks that inference has left in the metadata of a field."""
-    return {mark: value for mark, value in (field.metadata or {}).items() if mark in (ANYTHING, CONFLICT)}
+    return {
+        mark: value
+        for mark, value in (field.metadata or {}).items()
+        if mark in (ANYTHING, CONFLICT, OTHER_MARK)
+    }
 
 
 def spark_type(type_: Any) -> spark.DataType:
@@ -152,11 +156,11 @@ def document_columns(
     """
     fields = [field for field in schema.fields if field.name not in others]
     type_: spark.DataType = spark.StructType(fields)
-    if options.document != "struct":
+    if options.form != "struct":
         unknown = [field.name for field in fields if field.name != "document"]
         if unknown:
             raise InvalidOption(
-                f"with option document={options.document} there is no column {unknown[0]}: there are key and document"
+                f"with option document={options.form} there is no column {unknown[0]}: there are key and document"
             )
         type_ = fields[0].dataType if fields else type_
     return document_column("", type_, mode, is_complete=is_complete)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from reactdb.arrow.arrays import Misfit  # noqa: E402
-from reactdb.arrow.widening import Converter, cast, cast_batch, make_inference, restore, widen  # noqa: E402
+from reactdb.arrow.widening import Converter, cast, cast_batch, make_inference, restore, spread, widen  # noqa: E402
 from reactdb.json import dumps, loads, plain_text  # noqa: E402
 from reactdb.values.codec import encode  # noqa: E402
 
@@ -208,7 +208,7 @@ def test_every_document_is_restored_from_the_columns_and_the_rest(pages):
         column = structs if column is None else pa.concat_arrays([column, structs])
         rests += [loads(dumps(found[row])) if row in found else None for row in range(len(page))]
 
-    rows = [as_dicts(row, column.type) for row in column.to_pylist()]
+    rows = [spread(as_dicts(row, column.type), schema) for row in column.to_pylist()]
     restored = [restore(row, rest) for row, rest in zip(rows, rests, strict=True)]
     assert [plain(document) for page in pages for document in page] == [
         plain(document) for document in restored

@@ -1,9 +1,9 @@
 """Runs of a target, each killed before its n-th step: `python -m tests.lake.killed_runs delta FOLDER`.
 
-A run locks the table, reads its position and makes the next of a few commits. Every call that changes a file or commits is a step.
-For each number that is read, the program forks a run that is killed before that step, or gets to its end. Then it forks another
-process, which locks the table, so that the remains of the kill are removed, and compares the rows with the position. It prints the
-run's exit status, the position, and "ok" or a difference. The processes share only the imports, which take longest.
+A run locks the table, reads its position and makes the next of a few commits. Every call that changes a file or commits is a
+step. For each number that is read, the program forks a run that is killed before that step, or gets to its end. Then it forks
+another process, which locks the table, so that the remains of the kill are removed, and compares the rows with the position. It
+prints the run's exit status, the position, and "ok" or a difference. The processes share only the imports, which take longest.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def check(target: LakeTable, folder: Path) -> str:
     with target.lock():
         state = target.state({DATABASE: ["e0"]})
         if state is None:
-            left = [path for path in folder.rglob("*.parquet")] if folder.exists() else []
-            return f"0 {'ok' if not left else left}"
+            left = sorted(folder.rglob("*.parquet"))
+            return f"0 {left or 'ok'}"
         seq = state.positions[DATABASE].seq
         found = exact(
             {name: value for name, value in row.items() if name != "new" or value is not None}
@@ -95,7 +95,7 @@ def check(target: LakeTable, folder: Path) -> str:
         if found != expected or state.settings != settings:
             return f"{seq} {found} {state.settings}"
         unlisted = unlisted_files(target, folder)
-        return f"{seq} {'ok' if not unlisted else unlisted}"
+        return f"{seq} {unlisted or 'ok'}"
 
 
 def unlisted_files(target: LakeTable, folder: Path) -> set[str]:
@@ -137,7 +137,7 @@ def kill_at(number: int) -> None:
         setattr(os, name, counted(getattr(os, name)))
     shutil.rmtree = counted(shutil.rmtree)  # type: ignore[assignment]
     iceberg.rmtree = counted(iceberg.rmtree)  # type: ignore[assignment]
-    writer = data_files.FileWriter
+    writer = data_files.DataFileWriter
     for name in ("_write_held", "_end_file"):
         setattr(writer, name, counted(getattr(writer, name)))
     for owner, name in (

@@ -72,7 +72,10 @@ VALUES: dict[str, list[Any]] = {
     ],
     "map": [[], [("", None)], [("k", []), ("l", [None, -0.0])], None],
 }
-ODD_NAMES = ["a b", "a.b", "A", "é", 'a"b', "a`b", "'x'", "select", ",;{}()\n\t=", "_key", "_conflicts", "日本", "a-b", "$x", "x\\y", "%2F", "#", "/", "..", "0", "__index__"]  # fmt: skip
+ODD_NAMES = [
+    *("a b", "a.b", "A", "é", 'a"b', "a`b", "'x'", "select", ",;{}()\n\t=", "_key", "_conflicts", "日本"),
+    *("a-b", "$x", "x\\y", "%2F", "#", "/", "..", "0", "__index__"),
+]
 
 
 def note(seq: int, settings: dict[str, Any] = SETTINGS, epoch: str = "e0", **others: int) -> Note:
@@ -527,6 +530,19 @@ class TargetSuite:
             step = step + 1 if after == before else 1
             before = after
         assert kills > 6 * LAST_COMMIT
+
+    def check_memory(self, folder: Path) -> None:
+        """200 MB of rows are written, merged, searched and read with a bounded part of them in memory."""
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.lake.merged_memory", self.format, str(folder)],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        )
+        before, after = map(int, done.stdout.split())
+        assert after - before < 170
+        assert "" == done.stderr
 
 
 def names_that_differ_in_case() -> list[pa.Schema]:

@@ -20,7 +20,7 @@ from tests.spark import lake_recipes as recipes
 
 
 def run(spark: Any, file: str, folder: Path, moment: str) -> None:
-    """All changes in batches of 6,000, until the file's end or the kill."""
+    """All changes in batches of 8,000, until the file's end or the kill."""
     delta = recipes.merge_with_delta_rs(str(folder / "delta"))
     iceberg = recipes.merge_with_pyiceberg(str(folder))
 
@@ -37,7 +37,7 @@ def run(spark: Any, file: str, folder: Path, moment: str) -> None:
         die("after", number)
         batch.unpersist()
 
-    rows = recipes.changes(spark, file, 6_000)
+    rows = recipes.changes(spark, file, 8_000)
     query = rows.writeStream.foreachBatch(merge).option("checkpointLocation", str(folder / "checkpoint"))
     query.trigger(availableNow=True).start().awaitTermination()
 

@@ -35,11 +35,9 @@ BEYOND = str(10**30)
 @pytest.mark.parametrize(
     ("options", "rows"),
     [
-        ({"read": "changes", "startingVersion": BEYOND}, 0),
-        ({"read": "changes", "endingVersion": BEYOND}, 2),
+        ({"read": "changes", "endSeq": BEYOND}, 2),
         ({"read": "changes", "startSeq": BEYOND}, 0),
-        ({"read": "changes", "samplingSize": BEYOND}, 2),
-        ({"samplingSize": BEYOND, "minPartitions": BEYOND}, 1),
+        ({"partitionBytes": BEYOND[:18]}, 1),
     ],
     ids=str,
 )

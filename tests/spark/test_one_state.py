@@ -124,7 +124,7 @@ ROUTES = {
     "documents": Route({}),
     "documents, own schema": Route({}, is_given=True),
     "documents of a folder, own schema": Route({}, is_folder=True, is_given=True),
-    "documents in many partitions, own schema": Route({"minPartitions": "3"}, is_given=True),
+    "documents in many partitions, own schema": Route({"partitionBytes": "4k"}, is_given=True),
     "documents as of a seq, own schema": Route({"asOf": "{}"}, is_given=True),
     "documents as of a time to come, own schema": Route({"asOf": "2999-01-01"}, is_given=True),
     "changes": Route(CHANGES),

@@ -183,7 +183,7 @@ class TestMistakes:
     def test_a_missing_java_is_said_in_one_line(self, file, tmp_path, monkeypatch):
         monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
-        assert "where there is no bin/java" in error_of(run("spark", "rates", file))
+        assert f"JAVA_HOME is {tmp_path}, where there is no bin/java" in error_of(run("spark", "rates", file))
 
 
 def test_pyspark_that_is_missing_is_said_in_one_line(file, tmp_path):

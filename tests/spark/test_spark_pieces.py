@@ -17,7 +17,7 @@ import reactdb
 from reactdb import HistoryDiverged, HistoryLost, InvalidOption
 from reactdb.errors import SparkUnavailable
 from reactdb.spark import environment
-from reactdb.spark.options import Instant, Options, Version, parse
+from reactdb.spark.options import NAMES, REMOVED, Instant, parse, parse_write
 from reactdb.store import exports
 from reactdb.store.file.sqlite import connect
 from reactdb.values.collation import key_bytes
@@ -29,9 +29,10 @@ pytest.importorskip("pyspark")
 from pyspark.sql import types as t
 
 from reactdb.lake import fleet
-from reactdb.spark import changes
-from reactdb.spark.changes import ChangeRows
-from reactdb.spark.partitions import ChangeSlice, pack_slices, piece_bytes, split_slice
+from reactdb.spark import batches as batches_of_slices
+from reactdb.spark import schema as schemas
+from reactdb.spark.batches import BatchMaker
+from reactdb.spark.plan import FileSlice, pack_slices, plan_slices, split_changes
 from reactdb.spark.source import BatchReader, ReactdbSource
 from reactdb.spark.types import infer_with, spark_field
 
@@ -53,23 +54,21 @@ def test_modules_that_register_types_are_imported_wherever_the_options_arrive():
         parse({"imports": "no_such_module"})
 
 
-def test_option_names_have_no_case_and_other_spellings():
+def test_option_names_have_no_case():
     options = parse(
         {
             "PATH": "a.db",
             "Read": "CHANGES",
-            "startingTimestamp": "2026-01-31T12:00:00+02:00",
+            "startTIMESTAMP": "2026-01-31T12:00:00+02:00",
             "ENDSEQ": "7",
-            "columnNameOfCorruptRecord": "bad",
-            "maxPartitionBytes": "16m",
+            "partitionbytes": "16m",
             "Mode": "dropMalformed",
         }
     )
 
-    assert ("changes", 7, "bad", 16 << 20, "DROPMALFORMED") == (
+    assert ("changes", 7, 16 << 20, "DROPMALFORMED") == (
         options.read,
         options.end,
-        options.corrupt_column,
         options.partition_bytes,
         options.mode,
     )
@@ -87,19 +86,21 @@ def test_option_names_have_no_case_and_other_spellings():
         ({"read": "changes", "asOf": "5"}, "asOf is of documents"),
         ({"startSeq": "5"}, "needs option read=changes"),
         (
-            {"read": "changes", "startSeq": "1", "startingVersion": "1"},
-            "options startSeq and startingVersion have",
+            {"read": "changes", "startSeq": "1", "startTimestamp": "2026-01-31"},
+            "options startSeq and startTimestamp have the same meaning",
         ),
-        ({"asOf": "5", "versionAsOf": "6"}, "option asOf was given twice"),
-        ({"samplingSize": "0"}, "option samplingSize is a whole number of at least 1"),
+        ({"maxChangesPerTrigger": "0"}, "option maxChangesPerTrigger is a whole number of at least 1"),
         ({"partitionBytes": "lots"}, "option partitionBytes is a size such as 32m"),
         ({"partitionBytes": "0"}, "option partitionBytes is a size"),
         (
             {"pushDown": "true"},
-            "option pushDown was removed: filters are not pushed down any more, because Spark",
+            "option pushDown was removed: filters are not pushed down, because Spark",
         ),
         ({"paths": "[1]"}, "option paths is a JSON list of strings"),
-        ({"readChangeFeed": "true", "read": "documents"}, "readChangeFeed reads changes"),
+        ({"readChangeFeed": "true"}, "option readChangeFeed was removed: give read=changes and shape=delta"),
+        ({"STARTINGVERSION": "3"}, "option startingVersion was removed: give startSeq"),
+        ({"versionasof": "6"}, "option versionAsOf was removed: give asOf"),
+        ({"minPartitions": "3"}, "option minPartitions was removed: give a smaller partitionBytes"),
         ({"asOf": "9" * 5_000}, "asOf is a seq or an ISO 8601 time"),
         ({"imports": ".registered_types"}, "option imports: '.registered_types' is no full name of a module"),
     ],
@@ -111,10 +112,13 @@ def test_an_option_that_cannot_be_is_refused(options, words):
     assert words in str(caught.value)
 
 
-def test_read_change_feed_means_delta():
-    options = parse({"readChangeFeed": "true", "startingVersion": "3"})
-
-    assert ("changes", "delta", Version(3)) == (options.read, options.shape, options.start)
+def test_a_removed_option_is_no_option():
+    assert {name.lower() for name in REMOVED}.isdisjoint(name.lower() for name in NAMES)
+    for name in REMOVED:
+        with pytest.raises(InvalidOption, match=f"option {name} was removed: "):
+            parse({name.upper(): "1"})
+        with pytest.raises(InvalidOption, match=f"option {name} was removed: "):
+            parse_write({"path": "a.db", "table": "games", name: "1"})
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -147,22 +151,21 @@ def test_a_relative_path_is_absolute_in_the_plan(tmp_path, monkeypatch):
         db.table_create("games").insert({"id": 1})
     monkeypatch.chdir(tmp_path)
 
-    (pin,) = fleet.pin_files(parse({"path": "a.db"}).files)
+    (part,) = plan_slices(parse({"path": "a.db"}))
 
-    assert (str((tmp_path / "a.db").resolve()), 2) == (pin.path, pin.seq)
+    assert (str((tmp_path / "a.db").resolve()), 2) == (part.path, part.until)
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500), st.integers(1, 10**6)), max_size=6),
+    st.lists(st.tuples(st.integers(0, 500), st.integers(1, 500), st.integers(1, 10**6)), max_size=6),
     st.integers(1, 10**6),
 )
 def test_partitions_have_every_change_once(files, most):
     slices = [
-        ChangeSlice(str(n), "", since, since + count, weight)
-        for n, (since, count, weight) in enumerate(files)
+        FileSlice(str(n), "", since, since + count, weight) for n, (since, count, weight) in enumerate(files)
     ]
 
-    splits = pack_slices((piece for part in slices for piece in split_slice(part, most)), most)
+    splits = pack_slices((piece for part in slices for piece in split_changes(part, most)), most)
 
     found = [
         (p.path, seq) for split in splits for p in split.slices for seq in range(p.since + 1, p.until + 1)
@@ -171,12 +174,11 @@ def test_partitions_have_every_change_once(files, most):
 
 
 def test_small_files_share_a_partition_and_large_ones_are_cut():
-    small = [ChangeSlice(str(n), "", 0, 10, 1_000) for n in range(100)]
-    large = ChangeSlice("x", "", 0, 1_000_000, 320 << 20)
+    small = [FileSlice(str(n), "", 0, 10, 1_000) for n in range(100)]
+    large = FileSlice("x", "", 0, 1_000_000, 320 << 20)
 
     assert 1 == len(pack_slices(small, 32 << 20))
-    assert 10 == len(pack_slices(split_slice(large, 32 << 20), 32 << 20))
-    assert 1 << 20 == piece_bytes(Options(partition_bytes=32 << 20, min_partitions=8), 8 << 20)
+    assert 10 == len(pack_slices(split_changes(large, 32 << 20), 32 << 20))
 
 
 def test_partitions_and_readers_travel(path):
@@ -240,7 +242,7 @@ def test_pages_of_changes_and_of_documents_agree_with_the_database(path):
 def test_seqs_and_commits_are_those_of_the_log(path, monkeypatch, has_arange):
     """Also with a pyarrow that has no `arange`."""
     if not has_arange:
-        monkeypatch.setattr(changes, "_arange", None)
+        monkeypatch.setattr(batches_of_slices, "_arange", None)
     names = ["seq", "commit"]
     schema = t.StructType([t.StructField(name, t.LongType()) for name in names])
     reader = ReactdbSource({"path": path, "read": "changes"}).reader(schema)
@@ -250,6 +252,57 @@ def test_seqs_and_commits_are_those_of_the_log(path, monkeypatch, has_arange):
     with reactdb.connect(path, read_only=True) as db:
         wanted = [(change.seq, change.commit) for change in db.log() if change.catalogue is None]
     assert wanted == [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+def test_a_sample_is_taken_from_several_places(tmp_path, monkeypatch):
+    """Fields of documents that it has not seen do not fit an inferred schema."""
+    monkeypatch.setattr(schemas, "SAMPLE", 10)
+    monkeypatch.setattr(schemas, "LEAST", 10)
+    file = str(tmp_path / "a.db")
+    with reactdb.connect(file, durability="soft") as db:
+        rest = [{"id": number, "n": number} for number in range(300)]
+        rest[155]["half"] = True
+        db.table_create("games").insert(
+            [*rest, {"id": 300, "n": "many"}, {"id": 301, "n": 1.5}, {"id": 302, "n": 302, "more": True}]
+        )
+    source = ReactdbSource({"path": file, "table": "games"})
+
+    inferred = source.schema()
+
+    assert "struct<id:bigint,n:bigint,half:boolean,_corrupt:string>" == inferred.simpleString()
+    reader = source.reader(inferred)
+    rows = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+    assert [300, 301, 302] == [row["id"] for row in rows if row["_corrupt"] is not None]
+
+
+@pytest.mark.parametrize(
+    ("options", "columns"),
+    [
+        ({"read": "changes", "shape": "delta"}, "struct<key:string,document:variant,_change_type:string,"),
+        (
+            {"read": "changes"},
+            "struct<seq:bigint,table:string,key:string,op:string,ts:timestamp,commit:bigint,old:variant",
+        ),
+        (
+            {"read": "changes", "document": "struct"},
+            "struct<seq:bigint,table:string,key:string,op:string,ts:timestamp,commit:bigint,old:struct<id:",
+        ),
+        (
+            {"read": "changes", "table": "notes"},
+            "struct<seq:bigint,table:string,key:string,op:string,ts:timestamp,"
+            "commit:bigint,old:struct<id:string>",
+        ),
+    ],
+)
+def test_documents_of_several_tables_are_variants(path, options, columns):
+    source = ReactdbSource({"path": path, **options})
+
+    found = source.schema()
+
+    assert found.simpleString().startswith(columns)
+    reader = pickle.loads(pickle.dumps(source)).reader(found)
+    count = sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part))
+    assert count == {"delta": 113, "notes": 1}.get(options.get("shape", options.get("table", "")), 112)
 
 
 def test_a_key_that_changed_many_times_is_taken_back(tmp_path, monkeypatch):
@@ -323,9 +376,9 @@ def read_columns(file: str, names: list[str]) -> list[dict[str, Any]]:
     """Columns of the changes, read as an executor does."""
     types = {"seq": t.LongType(), "origin": t.StringType(), "new": t.BinaryType(), "old": t.BinaryType()}
     schema = t.StructType([t.StructField(name, types.get(name, t.StringType())) for name in names])
-    rows = ChangeRows(schema, parse({"path": file, "read": "changes"}))
+    rows = BatchMaker(schema, parse({"path": file, "read": "changes"}))
     (pin,) = fleet.pin_files(parse({"path": file}).files)
-    batches = rows.batches([ChangeSlice(file, pin.database_id, 0, 10)])
+    batches = rows.batches([FileSlice(file, pin.database_id, 0, 10)])
     return [row for batch in batches for row in batch.to_pylist()]
 
 
@@ -353,7 +406,7 @@ def test_a_page_is_freed_without_the_garbage_collector(tmp_path, form, read):
 
     # Of these, each page has one.
     assert [10] == sizes
-    assert found.isdisjoint({"Entries", "ChangePage", "Rows"})
+    assert found.isdisjoint({"Entries", "Page", "Rows"})
 
 
 def test_damage_to_a_document_is_told_with_its_key(tmp_path):
@@ -365,12 +418,12 @@ def test_damage_to_a_document_is_told_with_its_key(tmp_path):
     plan = BatchReader(
         t.StructType([t.StructField("id", t.LongType())]),
         options,
-        fleet.pin_files(options.files),
+        plan_slices(options),
         is_inferred=False,
     )
 
     with pytest.raises(reactdb.CorruptDatabase, match="key 3"):
-        list(plan.rows().batches([part for split in plan.splits() for part in split.slices]))  # type: ignore[misc]
+        list(plan.rows().batches([part for split in plan.splits for part in split.slices]))
 
 
 def test_a_file_that_was_replaced_after_the_plan_is_refused(tmp_path):
@@ -383,9 +436,9 @@ def test_a_file_that_was_replaced_after_the_plan_is_refused(tmp_path):
         with reactdb.connect(file, durability="soft") as db:
             db.table_create("games").insert([{"id": number} for number in range(count)])
         if words is None:
-            plan = BatchReader(schema, options, fleet.pin_files(options.files), is_inferred=False)
+            plan = BatchReader(schema, options, plan_slices(options), is_inferred=False)
             assert [5] == [
-                batch.num_rows for split in plan.splits() for batch in plan.rows().batches(split.slices)
+                batch.num_rows for split in plan.splits for batch in plan.rows().batches(split.slices)
             ]
         else:
             with pytest.raises(HistoryDiverged, match=words):
@@ -398,7 +451,7 @@ def test_changes_of_a_table_that_no_file_has_are_an_error(path):
         BatchReader(
             t.StructType([t.StructField("seq", t.LongType())]),
             options,
-            fleet.pin_files(options.files),
+            plan_slices(options),
             is_inferred=False,
         )
 
@@ -411,7 +464,7 @@ def test_compaction_between_plan_and_read_is_an_error_and_no_gap(tmp_path):
         for number in range(10):
             games.insert({"id": 1, "n": number}, conflict="replace")
         schema = t.StructType([t.StructField("seq", t.LongType())])
-        plan = BatchReader(schema, options, fleet.pin_files(options.files), is_inferred=False)
+        plan = BatchReader(schema, options, plan_slices(options), is_inferred=False)
         db.compact(keep=2)
 
         with pytest.raises(HistoryLost):
@@ -435,7 +488,9 @@ def test_compaction_between_plan_and_read_is_an_error_and_no_gap(tmp_path):
         ([[], [1]], "array<bigint>"),
         ([[1, "a"]], "array<variant>"),
         ([{"a": 1}, {"b": [{"c": None}]}], "struct<a:bigint,b:array<struct<c:string>>>"),
-        ([{str(n): n for n in range(1001)}], "variant"),
+        ([{str(n): n for n in range(1001)}], "map<string,bigint>"),
+        ([{str(n): n if n % 2 else "x" for n in range(1001)}], "variant"),
+        ([{f"u{n}": 1} for n in range(1000)], "map<string,bigint>"),
     ],
 )
 def test_the_type_that_holds_all_values(values, type_):
@@ -455,6 +510,38 @@ def test_importing_the_package_imports_nothing_of_pyspark():
     assert "[]" == subprocess.check_output([sys.executable, "-c", code], text=True).strip()
 
 
+# What a process that reads has no use for: the writing side, live results, and what takes long to import.
+NOT_FOR_WORKERS = (
+    "reactdb.database",
+    "reactdb.dialects",
+    "reactdb.documents",
+    "reactdb.feeds",
+    "reactdb.lake.run",
+    "reactdb.query",
+    "reactdb.session",
+    "reactdb.spark.stream",
+    "reactdb.spark.write",
+    "reactdb.table",
+    "importlib.metadata",
+    "pandas",
+    "reactivex",
+    "sqlite_utils",
+    "subprocess",
+)
+
+
+def test_a_worker_that_reads_imports_only_what_it_needs():
+    """After a pause Spark starts new workers, and each of them imports the reader anew."""
+    code = (
+        "import sys, pyspark.worker, pyspark.sql.worker.plan_data_source_read\n"
+        "had = set(sys.modules)\n"
+        "import reactdb.spark.source\n"
+        f"print(*(name for name in {NOT_FOR_WORKERS} if name in sys.modules and name not in had))"
+    )
+
+    assert "" == subprocess.check_output([sys.executable, "-c", code], text=True).strip()
+
+
 @pytest.mark.parametrize(
     ("found", "words"),
     [
@@ -464,12 +551,7 @@ def test_importing_the_package_imports_nothing_of_pyspark():
     ],
 )
 def test_a_package_that_is_missing_or_of_another_version_is_told(monkeypatch, found, words):
-    def version(name: str) -> str:
-        if found is None:
-            raise environment.PackageNotFoundError(name)
-        return found
-
-    monkeypatch.setattr(environment, "version", version)
+    monkeypatch.setattr(environment, "version_of", lambda name: found)
     with pytest.raises(SparkUnavailable) as caught:
         environment.check()
 
@@ -506,14 +588,9 @@ def test_the_interpreter_is_set_where_nobody_has_set_one(monkeypatch):
 
 
 def test_spark_connect_names_the_package_that_it_needs(monkeypatch):
-    installed = environment.version
-
-    def version(name: str) -> str:
-        if name == "grpcio":
-            raise environment.PackageNotFoundError(name)
-        return "9" if name in environment.CONNECT_PACKAGES else installed(name)
-
-    monkeypatch.setattr(environment, "version", version)
+    installed = {"pyspark": "4.2", "pyarrow": "99"} | dict.fromkeys(environment.CONNECT_PACKAGES, "2099.1")
+    del installed["grpcio"]
+    monkeypatch.setattr(environment, "version_of", installed.get)
     monkeypatch.setenv("SPARK_REMOTE", "sc://server")
     monkeypatch.setenv("JAVA_HOME", "/nope")
     with pytest.raises(SparkUnavailable) as caught:
@@ -523,7 +600,7 @@ def test_spark_connect_names_the_package_that_it_needs(monkeypatch):
         "grpcio is not installed: Spark Connect needs it (SPARK_REMOTE is sc://server)"
     )
     assert "reactdb[spark-connect]" in str(caught.value)
-    monkeypatch.setattr(environment, "version", lambda name: "4.2" if name == "pyspark" else "999.0")
+    installed["grpcio"] = "2099.1"
     environment.check()
 
 

@@ -151,7 +151,7 @@ def test_changes_are_the_log(spark, path):
 
 
 def test_the_three_shapes_tell_the_same_story(spark, path):
-    delta = read(spark, path, table="games", readChangeFeed="true", startingVersion=1003)
+    delta = read(spark, path, table="games", read="changes", shape="delta", startSeq=1003)
     debezium = read(spark, path, table="games", read="changes", shape="debezium", startSeq=1003)
 
     assert [
@@ -174,8 +174,7 @@ def test_the_three_shapes_tell_the_same_story(spark, path):
     [
         ({"startSeq": 1004}, [1004, 1005, 1007]),
         ({"startSeq": 1002, "endSeq": 1003}, [1002, 1003]),
-        ({"startingVersion": 604, "endingVersion": 1003}, [1003]),
-        ({"startingVersion": 603, "endingVersion": 603}, list(range(603, 1003))),
+        ({"startSeq": 603, "endSeq": 1002}, list(range(603, 1003))),
         ({"startSeq": 5000}, []),
     ],
 )
@@ -192,7 +191,7 @@ def test_a_range_of_times_is_inclusive(spark, path):
     stamp = [datetime.fromtimestamp(ms / 1000, UTC).isoformat() for ms in (first + 1, last)]
     reader = spark.read.format("reactdb").schema("seq bigint")
 
-    found = reader.options(read="changes", startTimestamp=stamp[0], endingTimestamp=stamp[1]).load(path)
+    found = reader.options(read="changes", startTimestamp=stamp[0], endTimestamp=stamp[1]).load(path)
 
     assert [each.seq for each in log if first < each.time <= last] == sorted(r.seq for r in found.collect())
 
@@ -301,16 +300,13 @@ def test_modes_decide_what_happens_to_documents_that_do_not_fit(spark, odd):
         rows("id bigint, n bigint")
 
 
-def test_inference_makes_a_variant_of_a_conflict_or_a_string_and_tells_what_it_has_not_seen(spark, odd):
+def test_inference_makes_a_variant_of_a_conflict(spark, odd):
     whole = read(spark, odd, table="games")
-    texts = read(spark, odd, table="games", conflicts="string")
-    few = read(spark, odd, table="games", samplingSize=10)
+    texts = spark.read.format("reactdb").option("table", "games").schema("id bigint, n string").load(odd)
 
     assert "struct<id:bigint,n:variant,more:boolean,_corrupt:string>" == whole.schema.simpleString()
     assert {"float, int, str"} == {whole.schema["n"].metadata["reactdb.conflict"]}
     assert ["299", "many", "1.5", "302"] == [r.n for r in texts.where("id >= 299").orderBy("id").collect()]
-    assert "struct<id:bigint,n:bigint,_corrupt:string>" == few.schema.simpleString()
-    assert [300, 301, 302] == [r.id for r in few.where("_corrupt is not null").orderBy("id").collect()]
 
 
 @pytest.mark.parametrize(
@@ -436,7 +432,7 @@ def test_a_snapshot_is_consistent_while_a_writer_writes(spark, busy):
         seqs.append(db.seq)
         frame = (
             spark.read.format("reactdb")
-            .options(table="accounts", minPartitions=3)
+            .options(table="accounts", partitionBytes="12k")
             .schema("id bigint, money bigint")
             .load(file)
         )
@@ -445,7 +441,7 @@ def test_a_snapshot_is_consistent_while_a_writer_writes(spark, busy):
     for seq in seqs[-2:]:
         frame = (
             spark.read.format("reactdb")
-            .options(table="accounts", asOf=seq, minPartitions=3)
+            .options(table="accounts", asOf=seq, partitionBytes="12k")
             .schema("id bigint, money bigint")
             .load(file)
         )

@@ -175,7 +175,6 @@ class TestBeginnings:
             ({"startingOffsets": "latest"}, 12),
             ({"startSeq": 4}, 4),
             ({"startSeq": 12}, 12),
-            ({"startingVersion": 4}, 4),
             ({"startTimestamp": "2020-01-01"}, 2),
         ],
     )

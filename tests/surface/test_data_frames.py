@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -369,7 +370,7 @@ def test_changes_of_one_table_have_structs_of_one_type(db, games):
     games.get(1).delete()
     db.table_create("others").insert({"id": "k"})
 
-    table = db.changes_to_arrow(table="games")
+    table = db.changes_to_arrow(table="games").read_all()
     assert ["seq", "table", "key", "op", "ts", "commit", "old", "new", "origin"] == table.column_names
     assert ["insert", "update", "delete"] == table.column("op").to_pylist()
     assert [1, 1, 1] == table.column("key").to_pylist()
@@ -385,13 +386,102 @@ def test_changes_of_all_tables_have_documents_as_text(db, games):
     since = db.seq
     db.table_create("others").insert({"id": "k", "n": [1]})
 
-    table = db.changes_to_arrow(since)
+    table = db.changes_to_arrow(since).read_all()
     assert ['{"id":"k","n":[1]}'] == [text for text in table.column("new").to_pylist() if text]
     assert [("table_create", None), ("insert", "k")] == list(
         zip(table.column("op").to_pylist(), table.column("key").to_pylist(), strict=True)
     )
-    assert 0 == db.changes_to_arrow(db.seq).num_rows
-    assert db.changes_to_arrow(until=since).num_rows == since
+    assert 0 == db.changes_to_arrow(db.seq).read_all().num_rows
+    assert db.changes_to_arrow(until=since).read_all().num_rows == since
+
+
+def test_batches_of_changes_have_one_schema(db, games, monkeypatch):
+    """A type that the last change alone needs is that of the first batch, too."""
+    monkeypatch.setattr(data_frames, "PAGE_ROWS", 10)
+    games.insert([{"id": n, "score": n} for n in range(25)])
+    games.insert({"id": "k", "score": 0.5, "more": {"a": 1}})
+
+    batches = list(db.changes_to_arrow(table="games"))
+
+    assert [10, 10, 6] == [batch.num_rows for batch in batches]
+    assert 1 == len({str(batch.schema) for batch in batches})
+    new = batches[0].schema.field("new").type
+    assert ("double", "struct<a: int64>") == (str(new.field("score").type), str(new.field("more").type))
+    assert "string" == str(batches[0].schema.field("key").type)
+
+
+def test_changes_have_the_fields_of_a_given_schema(db, games):
+    games.insert([{"id": 1, "score": 5, "name": "Ann"}, {"id": 2, "score": 0.5}])
+
+    made = db.changes_to_arrow(table="games", until=db.seq - 1, schema={"score": "int32"}).read_all()
+    assert [{"score": 5}] == [row for row in made.column("new").to_pylist() if row]
+    with pytest.raises(SchemaMismatch, match=r"table 'games', seq \d+, key 2 does not fit the schema: score"):
+        db.changes_to_arrow(table="games", schema={"score": "int32"}).read_all()
+    with pytest.raises(InvalidOption, match="give table, too"):
+        db.changes_to_arrow(schema={"score": "int32"})
+
+
+def test_changes_of_an_open_set_of_fields_have_them_in_one(db, games):
+    games.insert([{"id": n, f"k{n}": n} for n in range(500)])
+
+    new = db.changes_to_arrow(table="games").read_all().column("new")
+    assert ["id", "_other"] == [field.name for field in new.type]
+    assert [("k7", 7)] == next(row for row in new.to_pylist() if row and row["id"] == 7)["_other"]
+
+
+MEASURE = """
+import sys, reactdb
+with reactdb.connect(sys.argv[1], read_only=True) as db:
+    size = sum(batch.num_rows for batch in db.changes_to_arrow(table="t"))
+    print(size, next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="Linux tells the peak of a process's memory"
+)
+def test_changes_larger_than_the_memory_are_read_in_batches(tmp_path):
+    """125 documents of 4 MB are 500 MB, and one batch has a few of them."""
+    with reactdb.connect(tmp_path / "big.db", durability="soft") as big:
+        table = big.table_create("t")
+        for number in range(125):
+            table.insert({"id": number, "text": chr(97 + number % 26) * 4_000_000})
+
+    # Not in the development mode of Python, whose checks of memory take a minute.
+    command = [sys.executable, "-c", MEASURE, str(tmp_path / "big.db")]
+    rows, peak_kb = map(int, subprocess.check_output(command, text=True).split())
+
+    assert 125 == rows
+    assert peak_kb < 300_000
+
+
+def test_duckdb_polars_and_pandas_take_the_reader(db, games):
+    games.insert([{"id": n, "score": n} for n in range(5)])
+    since = db.seq - 5
+
+    assert 5 == len(db.changes_to_arrow(since).read_pandas())
+    assert 5 == polars.from_arrow(db.changes_to_arrow(since).read_all()).height
+    duckdb = pytest.importorskip("duckdb")
+    reader = db.changes_to_arrow(since, table="games")
+    assert [(10,)] == duckdb.connect().from_arrow(reader).aggregate("sum(new.score)").fetchall()
+
+
+def test_a_frame_is_of_a_seq_or_a_moment(db, games):
+    games.insert({"id": 1})
+    before = db.seq
+    games.insert({"id": 2})
+
+    assert [1] == games.to_arrow(at=before).column("id").to_pylist()
+    assert [1, 2] == games.to_arrow(at=datetime.now(UTC) + timedelta(days=1)).column("id").to_pylist()
+    assert [1] == games.to_pandas(at=before)["id"].tolist() == games.to_polars(at=before)["id"].to_list()
+    assert [] == games.filter(row["id"] == 2).to_arrow(at=before).to_pylist()
+    with pytest.raises(InvalidOption, match="in the future"):
+        games.to_arrow(at=db.seq + 1)
+    with pytest.raises(InvalidOption, match="in the future of the state as of seq"):
+        db.at(before).table("games").to_arrow(at=before + 1)
+    with pytest.raises(InvalidOption, match="whole number from 0, or a datetime"):
+        games.to_arrow(at="yesterday")
 
 
 # ---------------------------------------------------------------------------------------------------------------
