@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from reactdb.lake.casting import cast_batch
 
-MOST_BYTES_IN_MEMORY = 32 * 1024 * 1024
+MOST_BYTES_IN_MEMORY = 16 * 1024 * 1024
 
 
 class StagedRows:
