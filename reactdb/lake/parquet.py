@@ -42,7 +42,7 @@ from reactdb.lake.target import Note, TargetState
 FILE = "part-00000.parquet"
 # A group of rows ends with the batch that brings it to one of these. Readers hold a group in memory, writers too.
 GROUP_ROWS = 128 * 1024
-GROUP_BYTES = 32 * 1024 * 1024
+GROUP_BYTES = 16 * 1024 * 1024
 BATCH_ROWS = 16 * 1024
 
 
