@@ -320,7 +320,7 @@ class ExportRun:
         """
         while True:
             try:
-                with StagedRows(target.path if target is not None else "") as stage:
+                with StagedRows(None if target is None else target.path) as stage:
                     self._stage_whole(stage, reaches, positions)
                     if target is None or (how == "create" and not stage.rows and not is_empty_written):
                         return
@@ -564,7 +564,7 @@ class ExportRun:
             is_replaced: There is a table, and it is to be written anew.
         """
         first = [reach for reach in self.reaches if reach.database not in self.known]
-        with StagedRows("" if target is None else target.path) as stage:
+        with StagedRows(None if target is None else target.path) as stage:
 
             def add(page: RowPage) -> None:
                 rows = change_batch(None if self.is_text else self.columns, page)

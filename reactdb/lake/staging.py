@@ -24,15 +24,15 @@ class StagedRows:
     """Batches of rows, whose schemas only widen.
 
     Args:
-        target: The table's folder; the temporary folder lies beside it, on the same disk.
+        target: The table's folder; the temporary folder lies beside it, on the same disk. None: where the system has such folders.
 
     Attributes:
         rows: Their number.
         document_bytes: The size of the documents that they were made of.
     """
 
-    def __init__(self, target: str) -> None:
-        self._target = os.path.abspath(target)
+    def __init__(self, target: str | None) -> None:
+        self._target = None if target is None else os.path.abspath(target)
         self._folder: str | None = None
         self._files: list[str] = []
         self._held: list[pa.RecordBatch] = []
@@ -76,13 +76,18 @@ class StagedRows:
         for batch in self._held:
             yield cast_batch(batch, schema)
 
+    def _make_folder(self) -> str:
+        if self._target is None:
+            return tempfile.mkdtemp(prefix="reactdb-rows-")
+        remove_remains(self._target)
+        parent, name = os.path.split(self._target)
+        os.makedirs(parent, exist_ok=True)
+        return tempfile.mkdtemp(prefix=_prefix(name), dir=parent)
+
     def _spill(self) -> None:
         """Write the batches in memory to files, each with batches of one schema."""
         if self._folder is None:
-            remove_remains(self._target)
-            parent, name = os.path.split(self._target)
-            os.makedirs(parent, exist_ok=True)
-            self._folder = tempfile.mkdtemp(prefix=_prefix(name), dir=parent)
+            self._folder = self._make_folder()
         start = 0
         while start < len(self._held):
             schema = self._held[start].schema
