@@ -42,7 +42,7 @@ from reactdb.lake.target import Note, TargetState
 FILE = "part-00000.parquet"
 # A group of rows ends with the batch that brings it to one of these. Readers hold a group in memory, writers too.
 GROUP_ROWS = 128 * 1024
-GROUP_BYTES = 32 * 1024 * 1024
+GROUP_BYTES = 16 * 1024 * 1024
 BATCH_ROWS = 16 * 1024
 
 
@@ -335,10 +335,13 @@ def _join(batch: pa.RecordBatch, keys: pa.Table, how: str) -> pa.RecordBatch:
         mask = pc.is_in(batch.column(names[0]), value_set=keys.column(0).combine_chunks())
         return batch.filter(pc.invert(mask) if how == "left anti" else mask)
     # Arrow joins no tables with structs or lists, so the rows' numbers are joined, and then taken.
-    numbered = pa.table({name: batch.column(name) for name in names}).append_column(
+    # The columns get numbers for names, because Arrow takes a name such as `a.b` for the path of a field.
+    places = [str(place) for place in range(len(names))]
+    keys = keys.rename_columns(places)
+    numbered = pa.table([batch.column(name) for name in names], names=places).append_column(
         NUMBER, pa.array(range(len(batch)), pa.int64())
     )
-    numbers = numbered.join(keys, keys=list(names), join_type=how, use_threads=False).column(NUMBER)
+    numbers = numbered.join(keys, keys=places, join_type=how, use_threads=False).column(NUMBER)
     return batch.take(
         pc.array_take(numbers.combine_chunks(), pc.array_sort_indices(numbers.combine_chunks()))
     )

@@ -61,7 +61,7 @@ from reactdb.store.catalogue import TableInfo
 from reactdb.values.collation import key_value
 
 # Encoded documents of a chunk. Its arrays, the rows that it replaces and Python's copies come to some three times as much.
-CHUNK_BYTES = 32 * 1024 * 1024
+CHUNK_BYTES = 16 * 1024 * 1024
 # Rows that are made into arrays together.
 PAGE_ROWS = 2_000
 INSERT: Final = "insert"

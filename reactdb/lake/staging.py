@@ -17,14 +17,14 @@ import pyarrow as pa
 
 from reactdb.lake.casting import cast_batch
 
-MOST_BYTES_IN_MEMORY = 32 * 1024 * 1024
+MOST_BYTES_IN_MEMORY = 16 * 1024 * 1024
 
 
 class StagedRows:
     """Batches of rows, whose schemas only widen.
 
     Args:
-        target: The table's folder; the temporary folder lies beside it, on the same disk. None: where the system has such folders.
+        target: The table's folder. The temporary folder lies beside it, on the same disk; None: where the system has such.
 
     Attributes:
         rows: Their number.

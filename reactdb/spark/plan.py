@@ -60,7 +60,7 @@ class Split(InputPartition):
         return self.value  # type: ignore[no-any-return]
 
 
-class Sample(Protocol):
+class FileSample(Protocol):
     """What `schema` takes from each file while it is open."""
 
     def take_changes(self, snapshot: Snapshot, pin: Pin, files: int) -> None: ...
@@ -68,7 +68,7 @@ class Sample(Protocol):
     def take_documents(self, snapshot: Snapshot, table: TableInfo, seq: int, files: int) -> None: ...
 
 
-def plan_slices(options: Options, sample: Sample | None = None) -> list[FileSlice]:
+def plan_slices(options: Options, sample: FileSample | None = None) -> list[FileSlice]:
     """The slices of a read. A file without such rows has none.
 
     Raises:
@@ -99,7 +99,7 @@ def plan_slices(options: Options, sample: Sample | None = None) -> list[FileSlic
 
 
 def look_at_file(
-    path: str, options: Options, sample: Sample | None, files: int
+    path: str, options: Options, sample: FileSample | None, files: int
 ) -> tuple[Pin, set[str], list[FileSlice]]:
     """The state of a file, the names of its tables, and its slices.
 

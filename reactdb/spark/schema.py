@@ -28,7 +28,7 @@ from reactdb.errors import InvalidOption
 from reactdb.lake import fleet
 from reactdb.spark.options import Options
 from reactdb.spark.plan import END, FIRST, FileSlice, plan_slices
-from reactdb.spark.types import infer_with, scalar_type, spark_field
+from reactdb.spark.types import infer_documents, scalar_type, spark_field
 from reactdb.store import exports
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.exports import Pin
@@ -164,7 +164,7 @@ class DocumentSample:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._inference = infer_with("variant")
+        self._inference = infer_documents()
         self._keys: set[bytes] = set()
         self.tables: set[str] = set()
 

@@ -166,9 +166,9 @@ def document_columns(
     return document_column("", type_, mode, is_complete=is_complete)
 
 
-def infer_with(conflicts: str) -> TypeInference:
-    """Inference that reads fields in conflict as `variant` or as `string`."""
-    return TypeInference(VARIANT if conflicts == "variant" else pa.string())
+def infer_documents() -> TypeInference:
+    """Inference that reads fields in conflict as VARIANT."""
+    return TypeInference(VARIANT)
 
 
 def scalar_type(values: Iterable[Any]) -> spark.DataType:
@@ -198,7 +198,7 @@ __all__ = [
     "column_for",
     "document_column",
     "document_columns",
-    "infer_with",
+    "infer_documents",
     "scalar_type",
     "spark_field",
     "spark_type",

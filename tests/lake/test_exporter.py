@@ -345,7 +345,7 @@ class TestMistakes:
     def test_a_misspelt_table_gets_the_nearest_name(self, file, out):
         insert(file, {"id": 1})
 
-        with pytest.raises(TableNotFound, match="`gmaes` does not exist. The nearest is `games`."):
+        with pytest.raises(TableNotFound, match=r"`gmaes` does not exist\. The nearest is `games`\."):
             export(file, "gmaes", parquet=out)
 
     def test_an_address_is_no_folder(self, file, out):

@@ -32,7 +32,7 @@ from reactdb.spark.types import (
     arrow_type,
     column_for,
     document_column,
-    infer_with,
+    infer_documents,
     spark_field,
     spark_type,
 )
@@ -323,7 +323,7 @@ def in_variant(value: Any) -> Any:
 @given(st.lists(documents, min_size=1, max_size=5))
 def test_what_inference_has_seen_is_read_without_a_change_or_is_told(sample):
     """No document of the sample is altered: each place holds the value that was stored, or the row says what does not fit."""
-    inference = infer_with("variant")
+    inference = infer_documents()
     inference.add(sample)
     type_ = t.StructType(list(map(spark_field, inference.fields())))
     bodies = [encode(document) for document in sample]

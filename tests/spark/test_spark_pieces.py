@@ -34,7 +34,7 @@ from reactdb.spark import schema as schemas
 from reactdb.spark.batches import BatchMaker
 from reactdb.spark.plan import FileSlice, pack_slices, plan_slices, split_changes
 from reactdb.spark.source import BatchReader, ReactdbSource
-from reactdb.spark.types import infer_with, spark_field
+from reactdb.spark.types import infer_documents, spark_field
 
 # ---------------------------------------------------------------------------------------------------------------
 # Options
@@ -406,7 +406,7 @@ def test_a_page_is_freed_without_the_garbage_collector(tmp_path, form, read):
 
     # Of these, each page has one.
     assert [10] == sizes
-    assert found.isdisjoint({"Entries", "Page", "Rows"})
+    assert found.isdisjoint({"Entries", "RowPage", "Rows"})
 
 
 def test_damage_to_a_document_is_told_with_its_key(tmp_path):
@@ -494,7 +494,7 @@ def test_compaction_between_plan_and_read_is_an_error_and_no_gap(tmp_path):
     ],
 )
 def test_the_type_that_holds_all_values(values, type_):
-    inference = infer_with("variant")
+    inference = infer_documents()
     inference.add({"x": value} for value in values)
 
     assert [type_] == [spark_field(field).dataType.simpleString() for field in inference.fields()]
