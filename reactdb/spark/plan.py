@@ -16,7 +16,7 @@ from typing import Protocol
 
 from pyspark.sql.datasource import InputPartition
 
-from reactdb.errors import HistoryLost, InvalidOption, TableNotFound
+from reactdb.errors import HistoryLost, InvalidOption
 from reactdb.lake.fleet import Fleet, open_file, refuse_copies
 from reactdb.spark.options import Instant, Options
 from reactdb.store import exports
@@ -86,7 +86,9 @@ def plan_slices(options: Options, sample: FileSample | None = None) -> list[File
     names = {name for _, present, _ in found for name in present}
     if options.table is not None:
         if options.table not in names:
-            raise TableNotFound(options.table)
+            from reactdb.guessed_words import missing_table
+
+            raise missing_table(options.table, sorted(names))
     elif not options.is_changes and len(names) != 1:
         raise InvalidOption(
             f"option table is missing: there are {', '.join(sorted(names))}"
