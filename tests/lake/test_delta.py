@@ -44,6 +44,7 @@ class TestDelta(TargetSuite):
     def read(self, folder: Path) -> pa.Table:
         return deltalake.DeltaTable(str(folder)).to_pyarrow_table()
 
+    @pytest.mark.slow
     def test_killed_runs_leave_whole_commits(
         self, killed_runs: Callable[[int], tuple[str, int, str]]
     ) -> None:

@@ -47,6 +47,10 @@ class TestIceberg(TargetSuite):
         self.check_kills(killed_runs)
 
     @pytest.mark.slow
+    def test_a_table_follows_its_model_through_random_commits(self, tmp_path: Path) -> None:
+        super().test_a_table_follows_its_model_through_random_commits(tmp_path)
+
+    @pytest.mark.slow
     def test_memory_is_bounded(self, tmp_path: Path) -> None:
         self.check_memory(tmp_path / "t")
 
