@@ -9,7 +9,7 @@ The exporter:
     exporter                  its arguments and its outcome
     run                       one run: which rows there are
     reading, rows, columns    pages of a file; the rows of a table; columns of documents that widen
-    staging, casting          rows that wait for their final schema; rows in a wider schema
+    staging                   rows that wait for their final schema
 
 The files that it reads:
 

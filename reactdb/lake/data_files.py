@@ -26,10 +26,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types as kinds
 
+from reactdb.arrow.casting import InexactNumber, cast_batch
 from reactdb.errors import DiskFull, ReactDBError, SchemaMismatch, StorageError, UsageError
-from reactdb.lake.casting import cast_array
 from reactdb.lake.parts import flush
-from reactdb.lake.target import InexactNumber
 
 # What a writer and a reader hold in memory at a time; readers of Parquet skip row groups by their bounds.
 ROW_GROUP_BYTES: Final = 16 << 20
@@ -339,17 +338,7 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         reason = "the table has no such column" if at < 0 else why_lossy(field.type, schema.field(at).type)
         if reason:
             raise SchemaMismatch(f"column `{field.name}`", reason, "write the table anew")
-    columns = []
-    for field in schema:
-        at = rows.schema.get_field_index(field.name)
-        if at < 0:
-            columns.append(pa.nulls(rows.num_rows, field.type))
-        elif rows.schema.field(at).type == field.type:
-            columns.append(rows.column(at))
-        else:
-            chunks = [cast_array(chunk, field.type, (field.name,)) for chunk in rows.column(at).chunks]
-            columns.append(pa.chunked_array(chunks, field.type))
-    return pa.Table.from_arrays(columns, schema=schema)
+    return cast_batch(rows, schema)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

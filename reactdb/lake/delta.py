@@ -35,9 +35,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyarrow import types as kinds
 
+from reactdb.arrow.casting import cast_batches
 from reactdb.clock import time_ns
 from reactdb.errors import DatabaseBusy, MissingExtra, SchemaMismatch, StorageError, UsageError
-from reactdb.lake.casting import cast_batches
 from reactdb.lake.data_files import (
     DataFile,
     DataFileWriter,

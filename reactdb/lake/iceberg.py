@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyarrow import types as kinds
 
+from reactdb.arrow.casting import cast_batches
 from reactdb.errors import DatabaseBusy, MissingExtra, SchemaMismatch, StorageError, UsageError
-from reactdb.lake.casting import cast_batches
 from reactdb.lake.data_files import (
     DataFile,
     DataFileWriter,

@@ -25,8 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from reactdb.arrow.casting import cast_array, cast_batches
 from reactdb.errors import DiskFull, StorageError
-from reactdb.lake.casting import cast_array, cast_batches, paths_to_double
+from reactdb.lake.data_files import needs_rewrite
 from reactdb.lake.parts import (
     GENERATION,
     INCREMENT,
@@ -184,15 +185,16 @@ class ParquetTarget:
     def _check_exact(self, schema: pa.Schema) -> None:
         """Raises: InexactNumber."""
         assert self._schema is not None
-        paths = paths_to_double(pa.struct(list(self._schema)), pa.struct(list(schema)))
-        names = list(dict.fromkeys(path[0] for path in paths))
+        names = [
+            field.name for field in self._schema if needs_rewrite(field.type, schema.field(field.name).type)
+        ]
         if not names:
             return
         numbers = [self._newest.number] if self._is_one_state and self._newest else self._folder.numbers()
         for number in numbers:
             for batch in read_file(self._file(number), names):
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                    cast_array(column, schema.field(name).type, (name,))
+                    cast_array(column, schema.field(name).type, name)
 
     def _rewrite(self, number: int, schema: pa.Schema) -> None:
         """Write an increment again, with another schema, in place of its file."""

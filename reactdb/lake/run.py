@@ -23,6 +23,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reactdb.arrow.casting import InexactNumber, cast_batch
 from reactdb.errors import (
     HistoryDiverged,
     HistoryLost,
@@ -33,7 +34,6 @@ from reactdb.errors import (
     format_value,
 )
 from reactdb.json import dumps
-from reactdb.lake.casting import cast_batch
 from reactdb.lake.columns import DocumentColumns
 from reactdb.lake.exporter import Outcome
 from reactdb.lake.fleet import FileOptions
@@ -56,7 +56,7 @@ from reactdb.lake.rows import (
     version_batch,
 )
 from reactdb.lake.staging import StagedRows
-from reactdb.lake.target import InexactNumber, LakeTable, Note, TargetState, path_text
+from reactdb.lake.target import LakeTable, Note, TargetState
 from reactdb.store.catalogue import TableInfo
 from reactdb.values.collation import key_value
 
@@ -249,7 +249,7 @@ class ExportRun:
 
     def _fix(self, error: InexactNumber) -> None:
         """A column of ints stays one, and its doubles become conflicts."""
-        path = path_text(error.path if self.mode == "current" else error.path[1:])
+        path = error.path if self.mode == "current" else error.path.partition(".")[2]
         assert path not in self._fixed
         self._fixed.add(path)
 

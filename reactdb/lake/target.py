@@ -28,26 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class InexactNumber(Exception):
-    """An int of a column that is to become a column of doubles is not exact in a double. Nothing was changed.
-
-    Attributes:
-        path: The column, and the fields within it; `[]` are the elements of a list, `{}` the values of a map.
-    """
-
-    def __init__(self, path: tuple[str, ...]) -> None:
-        super().__init__(f"column {path_text(path)} has an int that no double holds exactly")
-        self.path = path
-
-
-def path_text(path: Sequence[str]) -> str:
-    """A path such as `place.zip` or `tags[]`."""
-    text = ""
-    for step in path:
-        text += step if step in ("[]", "{}") or not text else f".{step}"
-    return text
-
-
 @dataclass(frozen=True, slots=True)
 class TargetState:
     """A table that exists.

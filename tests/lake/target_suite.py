@@ -18,9 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from reactdb.arrow.casting import InexactNumber
 from reactdb.errors import DatabaseBusy, UsageError
 from reactdb.lake.parts import DatabasePosition
-from reactdb.lake.target import InexactNumber, LakeTable, Note
+from reactdb.lake.target import LakeTable, Note
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LAST_COMMIT = 6
@@ -382,7 +383,7 @@ class TargetSuite:
             target.state({})
             target.widen(wide)
 
-        assert ("s", "x") == caught.value.path
+        assert "s.x" == caught.value.path
         state = self.make(tmp_path / "t").state({})
         assert state is not None
         assert schema.equals(state.schema)

@@ -17,28 +17,43 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from reactdb.lake.target import InexactNumber
 
-Path = tuple[str, ...]
+class InexactNumber(Exception):
+    """An int of a column that is to become a column of doubles is not exact in a double. Nothing was changed.
+
+    Attributes:
+        path: The column, and the fields within it, such as `place.zip`, `tags[]` or `counts{}`.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"column {path} has an int that no double holds exactly")
+        self.path = path
 
 
-def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def cast_batch(batch: Any, schema: pa.Schema) -> Any:
     """The rows in a wider schema.
+
+    Args:
+        batch: A RecordBatch or a Table.
 
     Raises:
         InexactNumber.
     """
     if batch.schema.equals(schema):
         return batch
-    arrays = []
+    columns = []
     for field in schema:
         place = batch.schema.get_field_index(field.name)
-        arrays.append(
-            pa.nulls(len(batch), field.type)
-            if place < 0
-            else cast_array(batch.column(place), field.type, (field.name,))
-        )
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        if place < 0:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        column = batch.column(place)
+        if isinstance(column, pa.ChunkedArray) and not column.type.equals(field.type):
+            chunks = [cast_array(chunk, field.type, field.name) for chunk in column.chunks]
+            columns.append(pa.chunked_array(chunks, field.type))
+        else:
+            columns.append(cast_array(column, field.type, field.name))
+    return type(batch).from_arrays(columns, schema=schema)
 
 
 def cast_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -46,7 +61,7 @@ def cast_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterat
         yield cast_batch(batch, schema)
 
 
-def cast_array(array: Any, type_: Any, path: Path = ()) -> Any:
+def cast_array(array: Any, type_: Any, path: str = "") -> Any:
     """An array in a wider type. `path` names it for the error."""
     if array.type.equals(type_):
         return array
@@ -61,23 +76,23 @@ def cast_array(array: Any, type_: Any, path: Path = ()) -> Any:
         return _cast_struct(array, type_, path)
     if kinds.is_list(array.type) and kinds.is_list(type_):
         array = _from_zero(array)
-        values = cast_array(array.values, type_.value_type, (*path, "[]"))
+        values = cast_array(array.values, type_.value_type, f"{path}[]")
         return _with_values(array, type_, values)
     if kinds.is_map(array.type) and kinds.is_map(type_):
         array = _from_zero(array)
-        items = cast_array(array.items, type_.item_type, (*path, "{}"))
+        items = cast_array(array.items, type_.item_type, f"{path}{{}}")
         entries = pa.StructArray.from_arrays([array.keys, items], fields=[type_.key_field, type_.item_field])
         return _with_values(array, type_, entries)
     # Types of one meaning, such as string and large_string. The cast is safe, so it raises rather than change a value.
     return array.cast(type_)
 
 
-def _cast_struct(array: Any, type_: Any, path: Path) -> Any:
+def _cast_struct(array: Any, type_: Any, path: str) -> Any:
     names = {field.name: place for place, field in enumerate(array.type)}
     # `flatten` gives the fields with the nulls of the struct.
     parts = array.flatten()
     made = [
-        cast_array(parts[names[field.name]], field.type, (*path, field.name))
+        cast_array(parts[names[field.name]], field.type, f"{path}.{field.name}")
         if field.name in names
         else pa.nulls(len(array), field.type)
         for field in type_
@@ -98,22 +113,4 @@ def _with_values(array: Any, type_: Any, values: Any) -> Any:
     return pa.Array.from_buffers(type_, len(array), array.buffers()[:2], array.null_count, 0, [values])
 
 
-def paths_to_double(older: Any, later: Any, path: Path = ()) -> list[Path]:
-    """The places where int64 becomes double, from one type of struct, or schema, to a wider one."""
-    if kinds.is_int64(older) and kinds.is_float64(later):
-        return [path]
-    if kinds.is_struct(older) and kinds.is_struct(later):
-        return [
-            found
-            for field in older
-            if later.get_field_index(field.name) >= 0
-            for found in paths_to_double(field.type, later.field(field.name).type, (*path, field.name))
-        ]
-    if kinds.is_list(older) and kinds.is_list(later):
-        return paths_to_double(older.value_type, later.value_type, (*path, "[]"))
-    if kinds.is_map(older) and kinds.is_map(later):
-        return paths_to_double(older.item_type, later.item_type, (*path, "{}"))
-    return []
-
-
-__all__ = ["cast_array", "cast_batch", "cast_batches", "paths_to_double"]
+__all__ = ["InexactNumber", "cast_array", "cast_batch", "cast_batches"]
