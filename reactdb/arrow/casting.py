@@ -11,7 +11,6 @@ Rule of this file: nothing else is cast, so no value changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -54,11 +53,6 @@ def cast_batch(batch: Any, schema: pa.Schema) -> Any:
         else:
             columns.append(cast_array(column, field.type, field.name))
     return type(batch).from_arrays(columns, schema=schema)
-
-
-def cast_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield cast_batch(batch, schema)
 
 
 def cast_array(array: Any, type_: Any, path: str = "") -> Any:
@@ -113,4 +107,4 @@ def _with_values(array: Any, type_: Any, values: Any) -> Any:
     return pa.Array.from_buffers(type_, len(array), array.buffers()[:2], array.null_count, 0, [values])
 
 
-__all__ = ["InexactNumber", "cast_array", "cast_batch", "cast_batches"]
+__all__ = ["InexactNumber", "cast_array", "cast_batch"]

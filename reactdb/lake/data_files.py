@@ -56,13 +56,15 @@ class DataFileWriter:
     Args:
         new_path: Gives the path of each new file. Its folder exists.
         schema: The schema of the files, with its metadata.
+        is_one_file: All rows go to one file; otherwise a file ends at the first row group beyond `FILE_BYTES`.
 
     Use as a context manager: after an error, the files are removed, unless `keep` was called.
     """
 
-    def __init__(self, new_path: Callable[[], str], schema: pa.Schema) -> None:
+    def __init__(self, new_path: Callable[[], str], schema: pa.Schema, *, is_one_file: bool = False) -> None:
         self._new_path = new_path
         self._schema = schema
+        self._is_one_file = is_one_file
         self._held: list[pa.Table] = []
         self._held_bytes = 0
         self._held_rows = 0
@@ -129,7 +131,7 @@ class DataFileWriter:
             self._writer.write_table(pa.concat_tables(self._held), row_group_size=ROW_GROUP_ROWS)
             self._held.clear()
             self._held_bytes = self._held_rows = 0
-            if self._sink.tell() >= FILE_BYTES:
+            if not self._is_one_file and self._sink.tell() >= FILE_BYTES:
                 self._end_file()
 
     def _end_file(self) -> None:
@@ -213,6 +215,12 @@ class Keys:
         return True
 
 
+def make_keys(names: Iterable[str], schema: pa.Schema, *tables: pa.Table) -> Keys:
+    """The keys of these rows, in the types of `schema`."""
+    key_schema = pa.schema([schema.field(name) for name in names])
+    return Keys(pa.concat_tables([conform(table.select(key_schema.names), key_schema) for table in tables]))
+
+
 def _sorted_values(values: pa.Array) -> list[Any] | None:
     """The values in order, if bounds of Parquet follow the same order as Python's."""
     if not (kinds.is_integer(values.type) or kinds.is_string(values.type) or kinds.is_binary(values.type)):
@@ -267,6 +275,21 @@ def found_rows(path: str, keys: Keys, schema: pa.Schema) -> Iterator[pa.Table]:
                 piece = piece.filter(keys.mask(piece))
                 if piece.num_rows:
                     yield piece
+
+
+def scan_files(paths: Iterable[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """All rows of these files, in the types of `schema`."""
+    for path in paths:
+        for piece in rows_of(path, None, schema):
+            yield from piece.to_batches()
+
+
+def search_files(paths: Iterable[str], keys: pa.Table, where_current: bool, schema: pa.Schema) -> pa.Table:
+    """The rows of these files for `LakeTable.lookup`."""
+    wanted = make_keys(keys.schema.names, schema, keys)
+    found = [piece for path in paths for piece in found_rows(path, wanted, schema)]
+    rows = pa.concat_tables([schema.empty_table(), *found])
+    return rows.filter(rows.column("is_current")) if where_current else rows
 
 
 @contextmanager
