@@ -26,9 +26,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types as kinds
 
-from reactdb.arrow.casting import InexactNumber, cast_batch
-from reactdb.errors import DiskFull, ReactDBError, SchemaMismatch, StorageError, UsageError
+from reactdb.arrow.casting import InexactNumber
+from reactdb.errors import DiskFull, ReactDBError, StorageError
 from reactdb.lake.parts import flush
+from reactdb.lake.schemas import conform
 
 # What a writer and a reader hold in memory at a time; readers of Parquet skip row groups by their bounds.
 ROW_GROUP_BYTES: Final = 16 << 20
@@ -341,162 +342,6 @@ def _in_order(rows: pa.Table, names: list[str]) -> pa.Table:
     # Arrow would take a name such as `a.b` for the path of a field.
     columns = {str(at): rows.column(name) for at, name in enumerate(names)}
     return rows.take(pc.sort_indices(pa.table(columns), [(name, "ascending") for name in columns]))
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Schemas
-
-
-def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with the columns of `schema` in its order: a missing column or field is null, and whole numbers become doubles.
-
-    Raises:
-        SchemaMismatch: A column that the schema lacks, or a type that would change values.
-        InexactNumber: A whole number that no double is equal to.
-    """
-    if rows.schema.equals(schema):
-        return rows.replace_schema_metadata(schema.metadata)
-    for field in rows.schema:
-        at = schema.get_field_index(field.name)
-        reason = "the table has no such column" if at < 0 else why_lossy(field.type, schema.field(at).type)
-        if reason:
-            raise SchemaMismatch(f"column `{field.name}`", reason, "write the table anew")
-    return cast_batch(rows, schema)
-
-
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema as documents have it: every field may be null, no metadata, and each type in its usual size."""
-    return pa.schema([pa.field(field.name, _plain_type(field.type)) for field in schema])
-
-
-def _plain_type(type_: pa.DataType) -> pa.DataType:
-    if kinds.is_struct(type_):
-        return pa.struct([pa.field(field.name, _plain_type(field.type)) for field in type_])
-    if _is_list(type_):
-        return pa.list_(_plain_type(type_.value_type))
-    if kinds.is_map(type_):
-        return pa.map_(_plain_type(type_.key_type), _plain_type(type_.item_type))
-    family = _family(type_)
-    return {"text": pa.string(), "bytes": pa.binary(), "moment": pa.timestamp("us", "UTC")}.get(
-        family or "", type_
-    )
-
-
-def why_lossy(have: pa.DataType, want: pa.DataType) -> str | None:
-    """Why values of type `have` cannot be kept as `want`; None if they can, perhaps after a check of each value.
-
-    Arrow's own cast would drop a field of a struct without a word, and would make text of numbers.
-    """
-    if have.equals(want) or kinds.is_null(have):
-        return None
-    if kinds.is_dictionary(have):
-        return why_lossy(have.value_type, want)
-    if kinds.is_struct(have) and kinds.is_struct(want):
-        for field in have:
-            at = want.get_field_index(field.name)
-            reason = (
-                f"no field `{field.name}` in {want}" if at < 0 else why_lossy(field.type, want.field(at).type)
-            )
-            if reason:
-                return reason
-        return None
-    if _is_list(have) and _is_list(want):
-        return why_lossy(have.value_type, want.value_type)
-    if kinds.is_map(have) and kinds.is_map(want):
-        return why_lossy(have.key_type, want.key_type) or why_lossy(have.item_type, want.item_type)
-    if _family(have) is not None and _family(have) == _family(want):
-        return None
-    if kinds.is_signed_integer(have) and (
-        kinds.is_float64(want) or (kinds.is_signed_integer(want) and have.bit_width <= want.bit_width)
-    ):
-        return None
-    if kinds.is_floating(have) and kinds.is_float64(want):
-        return None
-    return f"{have} is not {want}"
-
-
-def _is_list(type_: pa.DataType) -> bool:
-    return bool(kinds.is_list(type_) or kinds.is_large_list(type_))
-
-
-def _family(type_: pa.DataType) -> str | None:
-    """Types of one family have the same values, stored in another way; `cast` checks the moments."""
-    if str(type_) in ("string", "large_string", "string_view"):
-        return "text"
-    if str(type_) in ("binary", "large_binary", "binary_view"):
-        return "bytes"
-    if kinds.is_timestamp(type_):
-        return "moment" if type_.tz is not None else "local time"
-    return None
-
-
-def needs_rewrite(have: pa.DataType, want: pa.DataType) -> bool:
-    """Whether files with type `have` must be written anew to be read as `want`. A field that a struct lacks is read as null."""
-    if kinds.is_struct(have) and kinds.is_struct(want):
-        return any(
-            needs_rewrite(field.type, want.field(at).type)
-            for field in have
-            if (at := want.get_field_index(field.name)) >= 0
-        )
-    if _is_list(have) and _is_list(want):
-        return needs_rewrite(have.value_type, want.value_type)
-    if kinds.is_map(have) and kinds.is_map(want):
-        return needs_rewrite(have.key_type, want.key_type) or needs_rewrite(have.item_type, want.item_type)
-    return not have.equals(want) and (_family(have) is None or _family(have) != _family(want))
-
-
-def check_widening(have: pa.Schema, want: pa.Schema) -> bool:
-    """Check that every row of a table with schema `have` can be kept under `want`, and say whether files must be written anew.
-
-    Raises:
-        SchemaMismatch.
-    """
-    rewrite = False
-    for field in have:
-        at = want.get_field_index(field.name)
-        reason = "a table does not lose columns" if at < 0 else why_lossy(field.type, want.field(at).type)
-        if reason:
-            raise SchemaMismatch(f"column `{field.name}`", reason, "write the table anew")
-        rewrite = rewrite or needs_rewrite(field.type, want.field(at).type)
-    return rewrite
-
-
-def check_types(schema: pa.Schema, format_name: str) -> None:
-    """Refuse types that neither Delta nor Iceberg has, before anything is written.
-
-    Raises:
-        UsageError: The sentence names the column and its type.
-    """
-    for field in schema:
-        wrong = _unknown_type(field.type)
-        if wrong is not None:
-            raise UsageError(f"column `{field.name}` has type {wrong}, which {format_name} does not have")
-
-
-def _unknown_type(type_: pa.DataType) -> pa.DataType | None:
-    if kinds.is_struct(type_):
-        # Parquet cannot hold a struct without fields.
-        if not type_.num_fields:
-            return type_
-        inner = [field.type for field in type_]
-    elif kinds.is_list(type_):
-        inner = [type_.value_type]
-    elif kinds.is_map(type_):
-        inner = [type_.key_type, type_.item_type]
-    else:
-        known = (
-            kinds.is_boolean(type_)
-            or (kinds.is_signed_integer(type_) and type_.bit_width >= 32)
-            or kinds.is_float32(type_)
-            or kinds.is_float64(type_)
-            or kinds.is_string(type_)
-            or kinds.is_binary(type_)
-            or kinds.is_date32(type_)
-            or type_.equals(pa.timestamp("us", "UTC"))
-            or (kinds.is_decimal128(type_) and 0 <= type_.scale <= type_.precision)
-        )
-        return None if known else type_
-    return next((wrong for one in inner if (wrong := _unknown_type(one)) is not None), None)
 
 
 # ---------------------------------------------------------------------------------------------------------------

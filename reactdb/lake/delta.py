@@ -40,10 +40,7 @@ from reactdb.errors import DatabaseBusy, MissingExtra, SchemaMismatch, StorageEr
 from reactdb.lake.data_files import (
     DataFile,
     DataFileWriter,
-    check_types,
-    check_widening,
     make_keys,
-    plain_schema,
     rewrite,
     scan_files,
     search_files,
@@ -52,6 +49,7 @@ from reactdb.lake.data_files import (
 )
 from reactdb.lake.folder_lock import LOCK, lock_folder
 from reactdb.lake.parts import DatabasePosition, flush
+from reactdb.lake.schemas import check_types, check_widening, plain_schema
 from reactdb.lake.target import Note, TargetState
 
 if TYPE_CHECKING:

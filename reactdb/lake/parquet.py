@@ -28,7 +28,6 @@ from reactdb.arrow.casting import cast_array
 from reactdb.lake.data_files import (
     DataFileWriter,
     make_keys,
-    needs_rewrite,
     open_parquet,
     scan_files,
     search_files,
@@ -45,6 +44,7 @@ from reactdb.lake.parts import (
     refuse_taken,
     whole_folder,
 )
+from reactdb.lake.schemas import needs_rewrite
 from reactdb.lake.target import Note, TargetState
 
 FILE = "part-00000.parquet"
