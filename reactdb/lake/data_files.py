@@ -179,7 +179,7 @@ class Keys:
         code = pc.index_in(column, value_set=values).cast(pa.int64())
         return pc.add(pc.multiply(codes, pa.scalar(max(len(values), 1), pa.int64())), code)
 
-    def mask(self, rows: pa.Table) -> pa.ChunkedArray:
+    def mask(self, rows: pa.Table | pa.RecordBatch) -> Any:
         """Of each row, whether it has one of the keys."""
         columns = [
             rows.column(name) if rows.schema.field(name).type == type_ else rows.column(name).cast(type_)

@@ -123,10 +123,7 @@ class ParquetTarget:
 
     def merge(self, rows: pa.Table, deleted: pa.Table, keys: Sequence[str], note: Note) -> None:
         gone = make_keys(keys, rows.schema, rows, deleted)
-        kept = (
-            batch.filter(pc.invert(gone.mask(pa.Table.from_batches([batch])).combine_chunks()))
-            for batch in self.scan()
-        )
+        kept = (batch.filter(pc.invert(gone.mask(batch))) for batch in self.scan())
         self._commit(rows.schema, (batch for part in (kept, rows.to_batches()) for batch in part), note)
 
     def widen(self, schema: pa.Schema) -> None:

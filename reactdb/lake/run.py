@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from typing import Any, Final
@@ -134,6 +135,10 @@ class ExportRun:
             raise TableNotFound(self.table)
         with target.lock():
             state = target.state(self._epochs())
+            if state is not None and self._is_behind(state):
+                # Another run has brought the table further, after this one had looked at the files.
+                self.reaches = read_reaches(self.files)
+                state = target.state(self._epochs())
             if state is not None and not overwrite:
                 self._take_state(target, state)
                 if not self._has_news():
@@ -142,6 +147,11 @@ class ExportRun:
                     # All of it fits, or nothing is written.
                     self._bring_up_to_date(None, state, overwrite)
                     self._take_state(target, state)
+                if state.settings.get("is_empty"):
+                    # It has no columns of documents yet, so these make it as at the first time.
+                    overwrite = True
+                    self.schema, self.known, self.is_first = None, {}, True
+                    self.columns = self._make_columns()
             self._bring_up_to_date(target, state, overwrite)
             return self._finish(target.path)
 
@@ -182,7 +192,7 @@ class ExportRun:
                     f"{settings[name]!r}"
                 )
         self.known = dict(state.positions)
-        if not self.is_fleet and self.known and self.reaches and self.reaches[0].database not in self.known:
+        if not self.is_fleet and self.reaches and self.reaches[0].database not in self.known:
             raise HistoryDiverged(
                 f"{self.reaches[0].path} is another database than the one that {target.path} was made from"
             )
@@ -191,6 +201,12 @@ class ExportRun:
         self.has_key = bool(state.settings.get("has_key"))
         self.is_first = False
         self.columns = self._make_columns()
+
+    def _is_behind(self, state: TargetState) -> bool:
+        return any(
+            reach.database in state.positions and state.positions[reach.database].seq > reach.position.seq
+            for reach in self.reaches
+        )
 
     def _has_news(self) -> bool:
         """Whether a file has changes that the table lacks. Raises: as `reach.check_has`."""
@@ -288,7 +304,10 @@ class ExportRun:
         with open_reader(reach, self.files) as reader:
             then = self._table_at(reader, before.seq)
             now = self._table_at(reader, reach.position.seq)
-        return then is not None and (now is None or now.id != then.id)
+        if then is None:
+            # The changes since are all there is of a table made since, but not of one that got its name since.
+            return now is not None and now.created <= before.seq
+        return now is None or now.id != then.id
 
     def _write_whole(
         self,
@@ -322,6 +341,7 @@ class ExportRun:
                     else:
                         gone = None if self.is_first else {reach.database for reach in reaches}
                         kept = () if gone is None else self._rows_but(target, gone, schema)
+                        note = replace(note, keeps_others=gone is not None)
                         target.replace(schema, chain(kept, stage.batches(schema)), note)
                     self._commit(schema, note)
                     self.outcome.rows += stage.rows
@@ -569,7 +589,8 @@ class ExportRun:
             if not self.is_first:
                 target.advance(note)
                 self._commit(self.schema, note)
-            return
+            if not is_replaced or not self.is_first:
+                return
         if self.is_first:
             write = target.replace if is_replaced else target.create
         else:
@@ -605,6 +626,7 @@ class ExportRun:
             self._total += reach.position.seq - since
             with open_reader(reach, self.files) as reader:
                 ids = self._table_ids(reader)
+                self._refuse_renamed(reader, before)
                 if reach in bases and reach.oldest:
                     self.outcome.begins_late.append(reach.path)
                     for info in self._tables_before(reader):
@@ -647,6 +669,16 @@ class ExportRun:
         info = self._table_at(reader, reader.reach.position.seq)
         return () if info is None else (info.id,)
 
+    def _refuse_renamed(self, reader: FileReader, before: DatabasePosition | None) -> None:
+        """Raises: HistoryDiverged: Of `changes`, the older changes of a renamed table are missing, or are too many."""
+        if self.mode != "changes" or self.table is None or before is None:
+            return
+        if reader.was_renamed(self.table, before.seq):
+            raise HistoryDiverged(
+                f"a table of {reader.reach.path} was renamed to or from {self.table} since it was read up to seq "
+                f"{before.seq}: set overwrite to write all changes of the present table"
+            )
+
     def _tables_before(self, reader: FileReader) -> Iterable[TableInfo]:
         """The tables that are older than the log."""
         for name, created in reader.reach.position.tables.items():
@@ -681,12 +713,15 @@ class ExportRun:
             fields += [pa.field(KEY, TEXT)] if self.has_key else []
             fields += list(type_) or [pa.field(str(self.primary_key), TEXT)]
         elif self.mode == "changes":
-            document = TEXT if self.is_text else type_
+            document = TEXT if self.is_text or self._is_empty() else type_
             fields = [
                 pa.field(name, document if one is None else one) for name, one in CHANGE_COLUMNS.items()
             ]
         else:
-            fields = [pa.field(name, type_ if one is None else one) for name, one in VERSION_COLUMNS.items()]
+            document = TEXT if self._is_empty() else type_
+            fields = [
+                pa.field(name, document if one is None else one) for name, one in VERSION_COLUMNS.items()
+            ]
         if columns.has_conflicts or (self.schema is not None and CONFLICTS in self.schema.names):
             fields.append(pa.field(CONFLICTS, TEXT))
         if self.schema is not None:
@@ -708,7 +743,12 @@ class ExportRun:
             "at": at,
             "primary_key": self.primary_key,
             "has_key": self.has_key,
+            "is_empty": self._is_empty(),
         }
+
+    def _is_empty(self) -> bool:
+        """Whether no document was seen yet. Then text takes the place of the unknown types."""
+        return not self.is_text and not self.columns.type.num_fields
 
     def _note(
         self, positions: Mapping[str, DatabasePosition], extents: Sequence[Extent] = (), at: str | None = None

@@ -51,11 +51,13 @@ class Note:
         settings: What the table is, as JSON values. The same in each commit of a table, but `replace` may change them.
         positions: Database id -> how far it has been read after this commit, of all databases ever read.
         extents: The changes in this commit; empty where documents were read.
+        keeps_others: Of `replace`: the rows of databases without a position here are kept, so their positions are, too.
     """
 
     settings: Mapping[str, Any]
     positions: Mapping[str, DatabasePosition]
     extents: Sequence[Extent] = field(default=())
+    keeps_others: bool = False
 
 
 class LakeTable(Protocol):
