@@ -132,16 +132,13 @@ def check(
     *, source: str, table: str | None, target: str | None, overwrite: bool, path_glob: str, **others: Any
 ) -> None:
     """Check SOURCE, and TARGET if there is one."""
-    from reactdb.errors import TableNotFound
     from reactdb.lake import parts
     from reactdb.lake.fleet import FileOptions
     from reactdb.lake.reach import read_reaches
     from reactdb.spark.pipelines import exported_changes
 
     if exported_changes(source, table) is None:
-        reaches = read_reaches(FileOptions((source,), path_glob=path_glob))
-        if table is not None and not any(table in reach.position.tables for reach in reaches):
-            raise TableNotFound(table)
+        read_reaches(FileOptions((source,), path_glob=path_glob), table)
     if target is not None:
         parts.refuse_taken(target, overwrite)
     elif overwrite:

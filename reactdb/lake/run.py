@@ -23,6 +23,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reactdb.arrow.arrays import moments
 from reactdb.arrow.casting import InexactNumber, cast_batch
 from reactdb.errors import (
     HistoryDiverged,
@@ -53,7 +54,6 @@ from reactdb.lake.rows import (
     change_batch,
     current_batch,
     json_keys,
-    moments,
     version_batch,
 )
 from reactdb.lake.staging import StagedRows
