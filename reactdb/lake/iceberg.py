@@ -342,10 +342,7 @@ class IcebergTarget:
                 self._finish(transaction, writer, listed, None, commit)
 
     def advance(self, note: Note) -> None:
-        with self._existing() as table, self._commit() as commit:
-            transaction = table.transaction()
-            with self._writer(transaction, commit) as writer:
-                self._finish(transaction, writer, [], note, commit, append=True)
+        self.append(pa.schema([]), (), note)
 
     def scan(self) -> Iterator[pa.RecordBatch]:
         with self._existing() as table:

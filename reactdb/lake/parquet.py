@@ -19,6 +19,8 @@ import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -110,21 +112,14 @@ class ParquetTarget:
     def append(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
         if not self._is_one_state:
             return self._commit(schema, batches, note)
-        count = 0
-
-        def counted() -> Iterator[pa.RecordBatch]:
-            nonlocal count
-            for batch in batches:
-                count += len(batch)
-                yield batch
-
-        self._commit(schema, (batch for part in (self.scan(), counted()) for batch in part), note)
-        return count
+        assert self._newest is not None
+        before = self._newest.rows
+        return self._commit(schema, chain(self.scan(), batches), note) - before
 
     def merge(self, rows: pa.Table, deleted: pa.Table, keys: Sequence[str], note: Note) -> None:
         gone = make_keys(keys, rows.schema, rows, deleted)
         kept = (batch.filter(pc.invert(gone.mask(batch))) for batch in self.scan())
-        self._commit(rows.schema, (batch for part in (kept, rows.to_batches()) for batch in part), note)
+        self._commit(rows.schema, chain(kept, rows.to_batches()), note)
 
     def widen(self, schema: pa.Schema) -> None:
         assert self._newest is not None
@@ -139,11 +134,7 @@ class ParquetTarget:
 
     def advance(self, note: Note) -> None:
         assert self._newest is not None
-        newest = self._newest
-        manifest = Manifest(
-            newest.kind, newest.number, newest.rows, dict(note.settings), newest.schema, newest.extents,
-            dict(note.positions),
-        )  # fmt: skip
+        manifest = replace(self._newest, settings=dict(note.settings), positions=dict(note.positions))
         with self._errors():
             self._folder.replace_manifest(manifest)
         self._newest = manifest
