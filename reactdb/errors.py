@@ -206,8 +206,8 @@ class InvalidOption(UsageError, TypeError, ValueError):
 class TableNotFound(UsageError, LookupError):
     """No table has this name."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"Table `{name}` does not exist.")
+    def __init__(self, name: str, advice: str = "") -> None:
+        super().__init__(f"Table `{name}` does not exist.{advice}")
         self.name = name
 
 

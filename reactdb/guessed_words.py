@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from reactdb.errors import InvalidOption, format_value
+from reactdb.errors import InvalidOption, TableNotFound, format_value
 
 Words = Mapping[str, str]
 
@@ -426,6 +426,16 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     known = [one for one in names if not one.startswith("_")]
     found = get_close_matches(name, known, 1, 0.7)
     return f"the nearest is `{found[0]}`" if found else None
+
+
+def missing_table(name: str, names: Iterable[str]) -> TableNotFound:
+    """The error for a table that none of some files has.
+
+    Args:
+        names: The tables that they have, of which the nearest is shown.
+    """
+    near = nearest(name, names)
+    return TableNotFound(name, "" if near is None else f" T{near[1:]}.")
 
 
 def wrong_call(

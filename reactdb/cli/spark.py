@@ -134,11 +134,13 @@ def check(
     """Check SOURCE, and TARGET if there is one."""
     from reactdb.lake import parts
     from reactdb.lake.fleet import FileOptions
-    from reactdb.lake.reach import read_reaches
+    from reactdb.lake.reach import check_table, read_reaches
     from reactdb.spark.pipelines import exported_changes
 
     if exported_changes(source, table) is None:
-        read_reaches(FileOptions((source,), path_glob=path_glob), table)
+        reaches = read_reaches(FileOptions((source,), path_glob=path_glob))
+        if table is not None:
+            check_table(table, reaches)
     if target is not None:
         parts.refuse_taken(target, overwrite)
     elif overwrite:

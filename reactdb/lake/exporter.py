@@ -114,6 +114,10 @@ def export(
     if len(given) != 1:
         raise InvalidOption("give exactly one of parquet=, delta= and iceberg=: the folder to write to")
     ((format_, folder),) = given.items()
+    if "://" in folder:
+        raise InvalidOption(
+            f"{format_} is a folder of this machine, not {format_value(folder)}: write to one, and copy it there"
+        )
     for name, value, words in (("mode", mode, MODES), ("contract", contract, CONTRACTS)):
         if value not in words:
             raise InvalidOption(f"{name} is one of {', '.join(words)}, not {format_value(value)}")

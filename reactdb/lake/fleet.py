@@ -90,7 +90,7 @@ class Fleet:
             files = sorted(_expand(given, self.options))
             if not files:
                 reason = (
-                    f"no file in it matches {self.options.path_glob} (option pathGlobFilter)"
+                    f"no file in it matches {self.options.path_glob}: choose the files by --files, path_glob or pathGlobFilter"
                     if os.path.isdir(given)
                     else "no file matches it"
                 )

@@ -158,7 +158,8 @@ class PartFolder:
             for name in sorted(os.listdir(self.path)):
                 if name != LOCK and not name.startswith(STAGING):
                     raise UsageError(
-                        f"{self.path} has {name!r} in it, which reactdb did not write as {self.kind}: choose another folder"
+                        f"{self.path} has {name!r} in it, and is no table of mode {self.kind} that reactdb wrote: "
+                        "choose another folder"
                     )
         elif os.path.lexists(self.path):
             raise UsageError(f"{self.path} is no folder")
@@ -296,7 +297,7 @@ def refuse_taken(path: str, overwrite: bool) -> None:
     if not os.path.lexists(path):
         return
     if not overwrite:
-        raise UsageError(f"{path} exists: choose another folder, or set overwrite")
+        raise UsageError(f"{path} exists: choose another folder, or give overwrite")
     if not os.path.isdir(path) or (os.listdir(path) and not os.path.isfile(os.path.join(path, MANIFEST))):
         raise UsageError(f"{path} was not written by reactdb and is left alone: choose another folder")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from reactdb.errors import HistoryDiverged, HistoryLost, TableNotFound
+from reactdb.errors import HistoryDiverged, HistoryLost
 from reactdb.lake.fleet import FileOptions, Fleet, open_file, refuse_copies
 from reactdb.lake.parts import DatabasePosition
 from reactdb.store.epochs import Epoch, read_epochs
@@ -59,9 +59,18 @@ def read_reaches(
     if ignored is not None:
         ignored += fleet.ignored
     refuse_copies((reach.database, reach.path) for reach in reaches)
-    if table is not None and not any(table in reach.position.tables for reach in reaches):
-        raise TableNotFound(table)
+    if table is not None:
+        check_table(table, reaches)
     return reaches
+
+
+def check_table(table: str, reaches: Iterable[Reach]) -> None:
+    """Raise TableNotFound, with the nearest name, if no file has the table."""
+    names = {name for reach in reaches for name in reach.position.tables}
+    if table not in names:
+        from reactdb.guessed_words import missing_table
+
+        raise missing_table(table, sorted(names))
 
 
 def _read_reach(path: str, options: FileOptions) -> Reach:

@@ -40,7 +40,7 @@ from reactdb.lake.columns import DocumentColumns
 from reactdb.lake.exporter import Outcome
 from reactdb.lake.fleet import FileOptions
 from reactdb.lake.parts import DatabasePosition, Extent
-from reactdb.lake.reach import Reach, check_has, read_reaches
+from reactdb.lake.reach import Reach, check_has, check_table, read_reaches
 from reactdb.lake.reading import FileReader, RowPage, open_reader, page_of_documents
 from reactdb.lake.rows import (
     CHANGE_COLUMNS,
@@ -69,6 +69,15 @@ PAGE_ROWS = 2_000
 STRING: Final = 0xF0
 # Settings of a table that later runs must have too, as their messages name them.
 FIXED: Final = ("mode", "table", "fleet", "at")
+
+
+def describe_setting(name: str, value: Any) -> str:
+    """A setting of a table in words, such as `with mode changes`."""
+    if name == "fleet":
+        return "from a folder or several files" if value else "from one file"
+    if value is None:
+        return "from all tables" if name == "table" else f"without {name}"
+    return f"from table {format_value(value)}" if name == "table" else f"with {name} {value}"
 
 
 class KeyMisfit(Exception):
@@ -131,8 +140,8 @@ class ExportRun:
 
     def update(self, target: LakeTable, overwrite: bool) -> Outcome:
         """Bring a table up to date, or make it."""
-        if self.table is not None and not any(self.table in reach.position.tables for reach in self.reaches):
-            raise TableNotFound(self.table)
+        if self.table is not None:
+            check_table(self.table, self.reaches)
         with target.lock():
             state = target.state(self._epochs())
             if state is not None and self._is_behind(state):
@@ -165,11 +174,12 @@ class ExportRun:
                 tables += self._table_at(reader, positions[reach.database].seq) is not None
         if not tables:
             assert self.table is not None
-            raise TableNotFound(self.table)
+            check_table(self.table, self.reaches)
+            raise TableNotFound(self.table, " (as of then)")
         with target.lock():
             state = target.state(self._epochs())
             if state is not None and not overwrite:
-                raise UsageError(f"{target.path} exists: choose another folder, or set overwrite")
+                raise UsageError(f"{target.path} exists: choose another folder, or give overwrite")
             self._write_whole(
                 target, self.reaches, positions, "create" if state is None else "replace",
                 at.isoformat() if isinstance(at, datetime) else str(at), is_empty_written=True,
@@ -187,9 +197,10 @@ class ExportRun:
         settings = self._settings()
         for name in FIXED:
             if state.settings.get(name) != settings[name]:
+                before = describe_setting(name, state.settings.get(name))
+                now = describe_setting(name, settings[name])
                 raise UsageError(
-                    f"{target.path} was begun with {name} {state.settings.get(name)!r} and cannot go on with "
-                    f"{settings[name]!r}"
+                    f"{target.path} was written {before}, and cannot go on {now}: choose another folder, or give overwrite"
                 )
         self.known = dict(state.positions)
         if not self.is_fleet and self.reaches and self.reaches[0].database not in self.known:

@@ -36,7 +36,7 @@ DEBEZIUM_OPS: Final = ("c", "u", "u", "d")
 DELTA_TYPES: Final = ("insert", "update_preimage", "update_postimage", "delete")
 
 
-class Page:
+class SourcePage:
     """The rows of one page, with the values that several columns share.
 
     Attributes:
@@ -80,7 +80,7 @@ class Page:
         return f"{self.path}, seq {self.entries.seqs[place]} (table `{name}`, {key})"
 
 
-def image_page(path: str, names: dict[int, str], entries: Entries) -> tuple[Page, list[int]]:
+def image_page(path: str, names: dict[int, str], entries: Entries) -> tuple[SourcePage, list[int]]:
     """A page in the shape `delta`: a row for the document before each change, and one for the document after it.
 
     Returns:
@@ -101,11 +101,13 @@ def image_page(path: str, names: dict[int, str], entries: Entries) -> tuple[Page
             places += (place, place)
             types += (1, 2)
             bodies += (old, new)
-    return Page(path, list(map(entries.keys.__getitem__, places)), bodies, names, entries, places), types
+    return SourcePage(
+        path, list(map(entries.keys.__getitem__, places)), bodies, names, entries, places
+    ), types
 
 
 # Makes the array of one column from a page.
-Fill = Callable[[Page], Any]
+Fill = Callable[[SourcePage], Any]
 
 
 class BatchMaker:
@@ -191,7 +193,7 @@ class BatchMaker:
         try:
             if self._is_delta:
                 return self._batch(*image_page(part.path, names, entries)), following
-            return self._batch(Page(part.path, entries.keys, entries.bodies, names, entries)), following
+            return self._batch(SourcePage(part.path, entries.keys, entries.bodies, names, entries)), following
         except Exception:
             # Keys that were read without their documents are not verified, and a damaged key may not be decoded or fit. A read
             # with the documents raises the error that names it.
@@ -212,10 +214,10 @@ class BatchMaker:
                     f"{part.path}: the table was dropped, and compaction has removed it since"
                 )
             found = exports.documents(snapshot, table, part.until, start, part.stop)
-        page = Page(part.path, found.keys, found.bodies, {table.id: table.name})
+        page = SourcePage(part.path, found.keys, found.bodies, {table.id: table.name})
         return self._batch(page) if found.keys else None, found.next_start
 
-    def _batch(self, page: Page, types: Sequence[int] = ()) -> Any:
+    def _batch(self, page: SourcePage, types: Sequence[int] = ()) -> Any:
         """One page as a batch. `types`: see `image_page`."""
         made: dict[str, Any] = {}
         if self._documents is not None:
@@ -262,7 +264,7 @@ class BatchMaker:
         column = column_for(type_)
         is_text = type_ == spark.StringType()
 
-        def fill(page: Page) -> Any:
+        def fill(page: SourcePage) -> Any:
             keys = texts(page.keys) if is_text else None
             if keys is not None:
                 return keys
@@ -271,7 +273,7 @@ class BatchMaker:
         return fill
 
 
-def entries_of(page: Page) -> Entries:
+def entries_of(page: SourcePage) -> Entries:
     assert page.entries is not None
     return page.entries
 
@@ -300,7 +302,7 @@ def entry_fill(field: spark.StructField, shape: str) -> Fill:
     return lambda page: texts_by_index(entries_of(page).kinds, ops)
 
 
-def seqs_of(page: Page) -> Any:
+def seqs_of(page: SourcePage) -> Any:
     """The seqs. All are whole numbers, because the checksums of the entries were verified."""
     seqs = entries_of(page).seqs
     if isinstance(seqs, range) and _arange is not None:
@@ -312,7 +314,7 @@ def seqs_of(page: Page) -> Any:
 _arange = getattr(pa, "arange", None)
 
 
-def tables_of(page: Page) -> Any:
+def tables_of(page: SourcePage) -> Any:
     """The names of the tables."""
     ids = entries_of(page).table_ids
     known = list(dict.fromkeys(ids))

@@ -60,7 +60,7 @@ REMOVED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a read. docs/how-to/spark.md explains each of them.
+    """The options of a read. docs/reference/spark.md explains each of them.
 
     Attributes:
         paths: Files, folders or globs, as given.

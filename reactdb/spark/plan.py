@@ -16,7 +16,7 @@ from typing import Protocol
 
 from pyspark.sql.datasource import InputPartition
 
-from reactdb.errors import HistoryLost, InvalidOption, TableNotFound
+from reactdb.errors import HistoryLost, InvalidOption
 from reactdb.lake.fleet import Fleet, open_file, refuse_copies
 from reactdb.spark.options import Instant, Options
 from reactdb.store import exports
@@ -58,7 +58,7 @@ class Split(InputPartition):
         return self.value  # type: ignore[no-any-return]
 
 
-class Sample(Protocol):
+class FileSample(Protocol):
     """What `schema` takes from each file while it is open."""
 
     def take_changes(self, snapshot: Snapshot, pin: Pin, files: int) -> None: ...
@@ -66,7 +66,7 @@ class Sample(Protocol):
     def take_documents(self, snapshot: Snapshot, table: TableInfo, seq: int, files: int) -> None: ...
 
 
-def plan_slices(options: Options, sample: Sample | None = None) -> list[FileSlice]:
+def plan_slices(options: Options, sample: FileSample | None = None) -> list[FileSlice]:
     """The slices of a read. A file without such rows has none.
 
     Raises:
@@ -84,7 +84,9 @@ def plan_slices(options: Options, sample: Sample | None = None) -> list[FileSlic
     names = {name for _, present, _ in found for name in present}
     if options.table is not None:
         if options.table not in names:
-            raise TableNotFound(options.table)
+            from reactdb.guessed_words import missing_table
+
+            raise missing_table(options.table, sorted(names))
     elif not options.is_changes and len(names) != 1:
         raise InvalidOption(
             f"option table is missing: there are {', '.join(sorted(names))}"
@@ -95,7 +97,7 @@ def plan_slices(options: Options, sample: Sample | None = None) -> list[FileSlic
 
 
 def look_at_file(
-    path: str, options: Options, sample: Sample | None, files: int
+    path: str, options: Options, sample: FileSample | None, files: int
 ) -> tuple[Pin, set[str], list[FileSlice]]:
     """The state of a file, the names of its tables, and its slices.
 

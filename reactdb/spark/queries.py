@@ -9,7 +9,8 @@ A read with `read=changes` gives change rows, one for each change:
 there is `key_bytes` (the pipelines request it), it distinguishes the number 1 from the text "1". Rows with the `op` `read` are
 not changes: they are the documents as of the beginning of a compacted log.
 
-Rule of this file: SQL over DataFrames. It knows no files and no database. docs/how-to/spark.md shows the same statements.
+Rule of this file: SQL over DataFrames. It knows no files and no database. docs/how-to/spark-pipelines.md shows the
+same statements.
 """
 
 from __future__ import annotations

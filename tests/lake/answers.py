@@ -5,6 +5,7 @@ A null field of a document is as a missing one in a column, so both sides are co
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import reactdb
@@ -28,11 +29,14 @@ def text(value: Any) -> str:
 
 
 def as_numbers(value: Any) -> Any:
-    """The value with its ints as floats: a column that has become one of doubles has all of its numbers so."""
+    """The value with its whole numbers as floats, or as ints if they are too large: a column of doubles, or of decimals, has all
+    of its numbers so."""
     if isinstance(value, dict):
         return {name: as_numbers(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [as_numbers(inner) for inner in value]
+    if type(value) is Decimal and value == value.to_integral_value():
+        value = int(value)
     if type(value) is int and float(value) == value and abs(value) <= 2**53:
         return float(value)
     return value

@@ -342,16 +342,33 @@ class TestMoments:
 
 
 class TestMistakes:
+    def test_a_misspelt_table_gets_the_nearest_name(self, file, out):
+        insert(file, {"id": 1})
+
+        with pytest.raises(TableNotFound, match=r"`gmaes` does not exist\. The nearest is `games`\."):
+            export(file, "gmaes", parquet=out)
+
+    def test_an_address_is_no_folder(self, file, out):
+        """A folder named `s3:` on this disk would be a surprise."""
+        insert(file, {"id": 1})
+
+        with pytest.raises(InvalidOption, match="is a folder of this machine, not 's3://lake/games'"):
+            export(file, "games", delta="s3://lake/games")
+
     def test_a_table_goes_on_as_it_was_begun(self, file, out, tmp_path):
         insert(file, {"id": 1})
         insert(file, {"id": 1}, table="other")
         export(file, "games", parquet=out)
 
-        with pytest.raises(UsageError, match="begun with table 'games' and cannot go on with 'other'"):
+        with pytest.raises(
+            UsageError, match="written from table 'games', and cannot go on from table 'other'"
+        ):
             export(file, "other", parquet=out)
-        with pytest.raises(UsageError, match="did not write as changes"):
+        with pytest.raises(UsageError, match="is no table of mode changes"):
             export(file, "games", parquet=out, mode="changes")
-        with pytest.raises(UsageError, match="begun with fleet False"):
+        with pytest.raises(
+            UsageError, match="written from one file, and cannot go on from a folder or several files"
+        ):
             export(tmp_path, "games", parquet=out)
         with PartFolder(out, "current", "_generation-").lock(), pytest.raises(DatabaseBusy):
             export(file, "games", parquet=out)

@@ -14,7 +14,6 @@ import os
 import re
 import subprocess
 import sys
-import warnings
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any
 import pytest
 
 import reactdb
+from reactdb.errors import SparkUnavailable
 
 pytest.importorskip("pyspark")
 
@@ -30,7 +30,6 @@ from reactdb.demo.flights import read_csv
 from tests.house.test_docs import blocks_of
 from tests.spark import flights_answers as answers
 from tests.spark import flights_database as database
-from tests.spark import killed_recipe
 from tests.spark import lake_recipes as recipes
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -237,18 +236,9 @@ def iceberg_table(folder: Path) -> Any:
     return catalog.load_table("demo.flights")
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("moment", ["between", "after"])
-def test_the_merges_without_a_jar_are_exactly_once_through_a_kill_and_a_repeated_batch(
-    spark, week, tmp_path, configured, moment
-):
-    pytest.importorskip("deltalake")
-    pytest.importorskip("pyiceberg")
-    from deltalake import DeltaTable
-
-    file, wanted = week
-    killed = subprocess.run(
-        [sys.executable, "-m", "tests.spark.killed_recipe", str(file), str(tmp_path), moment],
+def run_recipe(file: Path, folder: Path, moment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.spark.killed_recipe", str(file), str(folder), moment],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         start_new_session=True,
         capture_output=True,
@@ -256,6 +246,27 @@ def test_the_merges_without_a_jar_are_exactly_once_through_a_kill_and_a_repeated
         timeout=400,
         check=False,
     )
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("moment", ["between", "after"])
+def test_the_merges_without_a_jar_are_exactly_once_through_a_kill_and_a_repeated_batch(
+    week, tmp_path, moment
+):
+    pytest.importorskip("deltalake")
+    pytest.importorskip("pyiceberg")
+    from deltalake import DeltaTable
+
+    from reactdb.spark import check
+
+    try:
+        check()
+    except SparkUnavailable as missing:
+        pytest.skip(str(missing))
+    file, wanted = week
+    killed = run_recipe(file, tmp_path, moment)
     assert -9 == killed.returncode, killed.stderr[-3_000:]
     assert ["0"] == sorted(path.name for path in (tmp_path / "checkpoint" / "commits").glob("[0-9]"))
     there = int(iceberg_table(tmp_path).properties["reactdb.batch"])
@@ -264,10 +275,8 @@ def test_the_merges_without_a_jar_are_exactly_once_through_a_kill_and_a_repeated
         DeltaTable(tmp_path / "delta").transaction_version("flights of reactdb"),
     )
 
-    with configured(spark__sql__session__timeZone="UTC"), warnings.catch_warnings():
-        # pyiceberg says so if no row of a batch is there yet.
-        warnings.simplefilter("ignore", UserWarning)
-        killed_recipe.run(spark, str(file), tmp_path, "never")
+    ended = run_recipe(file, tmp_path, "never")
+    assert 0 == ended.returncode, ended.stderr[-3_000:]
 
     # One commit a batch, after the one that made the table.
     assert ["0", "1", "2"] == sorted(

@@ -406,7 +406,7 @@ def test_a_page_is_freed_without_the_garbage_collector(tmp_path, form, read):
 
     # Of these, each page has one.
     assert [10] == sizes
-    assert found.isdisjoint({"Entries", "Page", "Rows"})
+    assert found.isdisjoint({"Entries", "SourcePage", "Rows"})
 
 
 def test_damage_to_a_document_is_told_with_its_key(tmp_path):
