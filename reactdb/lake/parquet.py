@@ -301,7 +301,9 @@ def read_file(path: str, columns: Sequence[str] | None = None) -> Iterator[pa.Re
     """
     with storage_errors(path, "read"), pq.ParquetFile(path) as file:
         names = None if columns is None else [name for name in columns if name in file.schema_arrow.names]
-        yield from file.iter_batches(batch_size=BATCH_ROWS, columns=names)
+        # Group by group: a batch would join the rows of many groups, of which each may be large.
+        for number in range(file.metadata.num_row_groups):
+            yield from file.iter_batches(batch_size=BATCH_ROWS, row_groups=[number], columns=names)
 
 
 __all__ = ["ParquetSnapshot", "ParquetTarget"]

@@ -5,6 +5,7 @@ A null field of a document is as a missing one in a column, so both sides are co
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import reactdb
@@ -28,7 +29,9 @@ def text(value: Any) -> str:
 
 
 def as_numbers(value: Any) -> Any:
-    """The value with its ints as floats: a column that has become one of doubles has all of its numbers so."""
+    """The value with its ints as floats, as a column of doubles has them; beyond 64 bits, as a column of decimals does."""
+    if isinstance(value, Decimal) and value.is_finite() and value == int(value):
+        value = int(value)
     if isinstance(value, dict):
         return {name: as_numbers(inner) for name, inner in value.items()}
     if isinstance(value, list):
