@@ -188,9 +188,11 @@ class ParquetTarget:
         for path in self._files() if names else ():
             with open_parquet(path) as file:
                 present = [name for name in names if name in file.schema_arrow.names]
-                for batch in file.iter_batches(columns=present):
-                    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                        cast_array(column, schema.field(name).type, name)
+                # Group by group: a batch would join the rows of many groups, of which each may be large.
+                for number in range(file.metadata.num_row_groups):
+                    for batch in file.iter_batches(row_groups=[number], columns=present):
+                        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                            cast_array(column, schema.field(name).type, name)
 
     def _rewrite(self, path: str, schema: pa.Schema) -> None:
         """Write an increment again, with another schema, in place of its file."""

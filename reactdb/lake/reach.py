@@ -9,6 +9,7 @@ Rule of this file: it runs on the driver. It reads positions and the list of tab
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
