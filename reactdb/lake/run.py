@@ -362,9 +362,10 @@ class ExportRun:
             except InexactNumber as error:
                 self._fix(error)
             except KeyMisfit:
-                self._need_key()
                 if how != "create" and not self.is_first:
+                    # All files are written anew then, and not only these.
                     raise
+                self._need_key()
             self.columns = self._make_columns()
 
     def _stage_whole(
