@@ -8,6 +8,7 @@
     documents     columns of encoded documents, and the treatment of those that do not fit
     keys          many primary keys at once, from their bytes
     widening      the columns of a table that grows; what they do not take, by its path
+    casting       rows of an older schema in a wider one
     rows          columns as documents, for rows that are inserted
 
 Rule of this package: values in, arrays out, and the reverse. It knows no table, no file and no Spark, and only `pyarrow` is

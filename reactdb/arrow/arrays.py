@@ -37,6 +37,8 @@ from reactdb.json import plain_text
 from reactdb.values.value_types import is_registered
 
 NONE = type(None)
+_STRUCTS: frozenset[type] = frozenset((dict, NONE))
+_ARRAYS: frozenset[type] = frozenset((list, NONE))
 # The number of parts into which values are cut if some do not fit. With eight, one misfit in 2,000 is found in three steps, which
 # read all values, an eighth of them and a 64th of them in vain; with two parts, twice as much would be read in vain.
 PARTS = 8
@@ -440,18 +442,20 @@ class Struct(Column):
         return Misfit(f"a field {format_value(next(iter(rest)))} that is not in the schema", rest=rest)
 
 
-class Array(Column):
-    """A list, made from lists. `keeps_rest`: see `Column.fit`."""
+class Repeated(Column):
+    """A column whose values have any number of inner ones. `keeps_rest`: see `Column.fit`."""
+
+    _kinds: frozenset[type]
 
     def __init__(
-        self, arrow: Any, element: Column, name: str = "", *, nullable: bool = True, keeps_rest: bool = False
+        self, arrow: Any, inner: Column, name: str = "", *, nullable: bool = True, keeps_rest: bool = False
     ) -> None:
         super().__init__(arrow, name, nullable=nullable)
-        self.element = element
+        self.inner = inner
         self.keeps_rest = keeps_rest
 
     def is_odd(self, kind: type) -> bool:
-        return kind not in _ARRAYS
+        return kind not in self._kinds
 
     def fit(self, values: Sequence[Any]) -> tuple[Any, dict[int, Misfit]]:
         try:
@@ -460,73 +464,73 @@ class Array(Column):
             pass
         kept = list(values)
         misfits = self.take_out_odd(kept)
-        rows, flat = flattened(kept)
-        elements, found = self.element.fit(flat)
+        rows = [row for row, value in enumerate(kept) if value for _ in value]
+        made, found = self.inner.fit(self._flat(kept))
         if not self.keeps_rest:
             misfits.update(
                 (row, self.take_out(kept, row)) for row in sorted({rows[place] for place in found})
             )
             return self.convert(kept), misfits
-        offsets = offsets_of(kept)
-        starts = offsets.to_pylist()
-        add_rests(misfits, found, rows, lambda row, place: str(place - starts[row]))
-        return pa.ListArray.from_arrays(offsets, elements, type=self.arrow, mask=nulls_of(kept)), misfits
+        names = self._names(kept)
+        for place in sorted(found):
+            row, one = rows[place], found[place]
+            if row not in misfits:
+                misfits[row] = Misfit(one.reason, (0, *one.path), {})
+            misfits[row].rest[names[place]] = one.rest
+        return self._make(kept, made), misfits
 
     def convert(self, values: Sequence[Any]) -> Any:
-        self.kinds_of(values, _ARRAYS)
-        flat = list(chain.from_iterable([value for value in values if value]))
+        self.kinds_of(values, self._kinds)
         try:
-            elements = self.element.convert(flat)
+            made = self.inner.convert(self._flat(values))
         except Misfit as misfit:
             raise misfit.within(0) from None
-        return pa.ListArray.from_arrays(offsets_of(values), elements, type=self.arrow, mask=nulls_of(values))
+        return self._make(values, made)
+
+    def _flat(self, values: Sequence[Any]) -> list[Any]:
+        """The inner values of all values."""
+        raise NotImplementedError
+
+    def _names(self, values: Sequence[Any]) -> list[str]:
+        """The name of each of them in its value."""
+        raise NotImplementedError
+
+    def _make(self, values: Sequence[Any], made: Any) -> Any:
+        """The array of values whose inner ones, in one array, are `made`."""
+        raise NotImplementedError
 
 
-class MapColumn(Column):
-    """A map with keys of text, made from dicts. `keeps_rest`: see `Column.fit`."""
+class Array(Repeated):
+    """A list, made from lists."""
 
-    def __init__(
-        self, arrow: Any, value: Column, name: str = "", *, nullable: bool = True, keeps_rest: bool = False
-    ) -> None:
-        super().__init__(arrow, name, nullable=nullable)
-        self.value = value
-        self.keeps_rest = keeps_rest
+    _kinds = _ARRAYS
 
-    def is_odd(self, kind: type) -> bool:
-        return kind not in _STRUCTS
+    def _flat(self, values: Sequence[Any]) -> list[Any]:
+        return list(chain.from_iterable([value for value in values if value]))
 
-    def fit(self, values: Sequence[Any]) -> tuple[Any, dict[int, Misfit]]:
-        try:
-            return self.convert(values), {}
-        except Misfit:
-            pass
-        kept = list(values)
-        misfits = self.take_out_odd(kept)
-        rows, flat = flattened([value and list(value.items()) for value in kept])
-        items, found = self.value.fit([value for _, value in flat])
-        if not self.keeps_rest:
-            misfits.update(
-                (row, self.take_out(kept, row)) for row in sorted({rows[place] for place in found})
-            )
-            return self.convert(kept), misfits
-        add_rests(misfits, found, rows, lambda row, place: flat[place][0])
-        return self._make(kept, items), misfits
+    def _names(self, values: Sequence[Any]) -> list[str]:
+        return [str(number) for value in values if value for number in range(len(value))]
 
-    def convert(self, values: Sequence[Any]) -> Any:
-        self.kinds_of(values, _STRUCTS)
-        flat = list(chain.from_iterable([value.values() for value in values if value]))
-        try:
-            items = self.value.convert(flat)
-        except Misfit as misfit:
-            raise misfit.within(0) from None
-        return self._make(values, items)
+    def _make(self, values: Sequence[Any], made: Any) -> Any:
+        return pa.ListArray.from_arrays(offsets_of(values), made, type=self.arrow, mask=nulls_of(values))
 
-    def _make(self, values: Sequence[Any], items: Any) -> Any:
-        """The array of dicts whose values, in one array, are `items`."""
-        keys = pa.array(list(chain.from_iterable([value for value in values if value])), pa.string())
+
+class MapColumn(Repeated):
+    """A map with keys of text, made from dicts."""
+
+    _kinds = _STRUCTS
+
+    def _flat(self, values: Sequence[Any]) -> list[Any]:
+        return list(chain.from_iterable([value.values() for value in values if value]))
+
+    def _names(self, values: Sequence[Any]) -> list[str]:
+        return list(chain.from_iterable([value for value in values if value]))
+
+    def _make(self, values: Sequence[Any], made: Any) -> Any:
         # MapArray.from_arrays takes no mask, and it cannot mark nulls in foreign offsets.
         entries = pa.StructArray.from_arrays(
-            [keys, items], fields=[self.arrow.key_field, self.arrow.item_field]
+            [pa.array(self._names(values), pa.string()), made],
+            fields=[self.arrow.key_field, self.arrow.item_field],
         )
         lists = pa.ListArray.from_arrays(offsets_of(values), entries, mask=nulls_of(values))
         return pa.Array.from_buffers(
@@ -558,32 +562,6 @@ def offsets_of(values: Sequence[Any]) -> Any:
             end += len(value)
         offsets.append(end)
     return pa.array(offsets, pa.int32())
-
-
-def add_rests(
-    misfits: dict[int, Misfit],
-    found: dict[int, Misfit],
-    rows: Sequence[int],
-    step: Callable[[int, int], str],
-) -> None:
-    """Note the misfits of elements as misfits of their lists or dicts.
-
-    Args:
-        found: By the places of the elements in all elements.
-        rows: The rows of the elements.
-        step: The name of an element in its row, from the row and the element's place.
-    """
-    for place in sorted(found):
-        row, one = rows[place], found[place]
-        if row not in misfits:
-            misfits[row] = Misfit(one.reason, (0, *one.path), {})
-        misfits[row].rest[step(row, place)] = one.rest
-
-
-def flattened(values: Sequence[Any]) -> tuple[list[int], list[Any]]:
-    """The elements of all lists in one list, and for each the place of its list."""
-    rows = [row for row, value in enumerate(values) if value for _ in value]
-    return rows, list(chain.from_iterable([value for value in values if value]))
 
 
 def nulls_of(values: Sequence[Any]) -> Any:
@@ -619,13 +597,11 @@ def texts_by_index(numbers: Sequence[int], names: Sequence[str]) -> Any:
     )
 
 
-def moments(times_ms: Sequence[int]) -> Any:
+def moments(times_ms: Sequence[int | None]) -> Any:
     """Milliseconds since 1970 as timestamps in microseconds."""
     return pa.array(times_ms, pa.int64()).view(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
 
 
-_STRUCTS: frozenset[type] = frozenset((dict, NONE))
-_ARRAYS: frozenset[type] = frozenset((list, NONE))
 _TEXTS = frozenset((str, NONE))
 _SAID_AS_TEXT = frozenset((str, UUID, time, NONE))
 

@@ -7,7 +7,7 @@ A lake's table has the types of its first documents. Later documents widen it:
     no such field             any type                  is new, and null before
     struct, list, map         the same                  is widened by field, by element, by value
     map                       struct                    is a map still, widened by the types of the fields
-    int64                     double                    is double, if the kept ints are exact in it: `cast_batch` finds out
+    int64                     double                    is double, if the kept ints are exact in it: `casting` finds out
     double                    int64                     is double still
     any type                  another type              keeps its type
 
@@ -32,10 +32,9 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-from reactdb.arrow.arrays import Misfit, insert_nulls
+from reactdb.arrow.arrays import insert_nulls
 from reactdb.arrow.documents import DocumentColumn
 from reactdb.arrow.inference import OTHER, TypeInference
 from reactdb.arrow.types import CONFLICT_MARK, MARK, OTHERS_MARK, ColumnRules, struct_of
@@ -49,7 +48,7 @@ class Widened(NamedTuple):
     Attributes:
         schema: The kept fields in their order, then the new ones; without metadata for new ones.
         new_fields: The fields that the kept schema lacks.
-        widened_fields: The fields of ints that are doubles now: `cast_batch` shows whether all kept ints are exact.
+        widened_fields: The fields of ints that are doubles now: `casting` shows whether all kept ints are exact.
         conflicts: The fields with values of another type than the column's.
     """
 
@@ -281,73 +280,10 @@ def spread(columns: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
     return {name: value for name, value in columns.items() if name != OTHER} | (columns[OTHER] or {})
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# Rows of an older schema
-
-
-def cast_batch(batch: Any, schema: pa.Schema) -> Any:
-    """The rows of an older schema with a wider one, from `widen`. A new field is null.
-
-    Args:
-        batch: A RecordBatch or a Table.
-
-    Raises:
-        Misfit: An int is not exact as a double. Its path is that of the field.
-    """
-    columns = []
-    for field in schema:
-        place = batch.schema.get_field_index(field.name)
-        if place < 0:
-            columns.append(pa.nulls(batch.num_rows, field.type))
-            continue
-        column = batch.column(place)
-        columns.append(
-            pa.chunked_array([cast(chunk, field.type, field.name) for chunk in column.chunks], field.type)
-            if isinstance(column, pa.ChunkedArray)
-            else cast(column, field.type, field.name)
-        )
-    return type(batch).from_arrays(columns, schema=schema)
-
-
-def cast(array: Any, type_: Any, path: str = "") -> Any:
-    """The array with a wider type. See `cast_batch`."""
-    if array.type.equals(type_):
-        return array
-    if kinds.is_struct(type_):
-        known = {field.name: number for number, field in enumerate(array.type)}
-        children = [
-            cast(array.field(known[field.name]), field.type, f"{path}.{field.name}")
-            if field.name in known
-            else pa.nulls(len(array), field.type)
-            for field in type_
-        ]
-        return pa.StructArray.from_arrays(children, fields=list(type_), mask=array.is_null())
-    if kinds.is_list(type_):
-        inner = cast(array.values, type_.value_type, f"{path}[]")
-        return _with_children(array, type_, inner)
-    if kinds.is_map(type_):
-        items = cast(array.items, type_.item_type, f"{path}{{}}")
-        entries = pa.StructArray.from_arrays([array.keys, items], fields=[type_.key_field, type_.item_field])
-        return _with_children(array, type_, entries)
-    try:
-        return pc.cast(array, type_)
-    except pa.ArrowInvalid as error:
-        raise Misfit(str(error), tuple(path.split("."))) from None
-
-
-def _with_children(array: Any, type_: Any, children: Any) -> Any:
-    """A list or a map with the same offsets and nulls, and other elements."""
-    return pa.Array.from_buffers(
-        type_, len(array), array.buffers()[:2], array.null_count, array.offset, [children]
-    )
-
-
 __all__ = [
     "Converted",
     "Converter",
     "Widened",
-    "cast",
-    "cast_batch",
     "make_inference",
     "restore",
     "spread",

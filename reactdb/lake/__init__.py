@@ -7,9 +7,9 @@
 The exporter:
 
     exporter                  its arguments and its outcome
-    run                       one run: which rows there are
+    run, chunks               one run: which rows there are; the changes of one commit of the table
     reading, rows, columns    pages of a file; the rows of a table; columns of documents that widen
-    staging, casting          rows that wait for their final schema; rows in a wider schema
+    staging                   rows that wait for their final schema
 
 The files that it reads:
 
@@ -20,7 +20,8 @@ The tables that it writes:
     target                    a table of a lake, as the exporter writes it
     parquet, parts            a folder of Parquet, which changes by whole parts
     delta, iceberg            tables of these formats
-    data_files, folder_lock   files of Parquet and their lists of rows; one run at a time
+    data_files, schemas       files of Parquet, and their rows by key; the types of a table
+    folder_lock               one run at a time
 
 Rule of this package: it stands on the store's read side and never on feeds, and it knows no Spark. Importing it imports no
 pyarrow.

@@ -22,11 +22,11 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as kinds
 
+from reactdb.arrow.casting import cast_array
 from reactdb.arrow.decoding import decode_many
 from reactdb.arrow.widening import Converter, make_inference, widen
 from reactdb.errors import SchemaMismatch, format_value
 from reactdb.json import dumps
-from reactdb.lake.casting import cast_array
 
 ADVICE = "contract evolve takes it into the table, and contract discard leaves it out"
 

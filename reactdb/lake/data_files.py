@@ -26,10 +26,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types as kinds
 
-from reactdb.errors import DiskFull, ReactDBError, SchemaMismatch, StorageError, UsageError
-from reactdb.lake.casting import cast_array
+from reactdb.arrow.casting import InexactNumber
+from reactdb.errors import DiskFull, ReactDBError, StorageError
 from reactdb.lake.parts import flush
-from reactdb.lake.target import InexactNumber
+from reactdb.lake.schemas import conform
 
 # What a writer and a reader hold in memory at a time; readers of Parquet skip row groups by their bounds.
 ROW_GROUP_BYTES: Final = 16 << 20
@@ -57,13 +57,15 @@ class DataFileWriter:
     Args:
         new_path: Gives the path of each new file. Its folder exists.
         schema: The schema of the files, with its metadata.
+        is_one_file: All rows go to one file; otherwise a file ends at the first row group beyond `FILE_BYTES`.
 
     Use as a context manager: after an error, the files are removed, unless `keep` was called.
     """
 
-    def __init__(self, new_path: Callable[[], str], schema: pa.Schema) -> None:
+    def __init__(self, new_path: Callable[[], str], schema: pa.Schema, *, is_one_file: bool = False) -> None:
         self._new_path = new_path
         self._schema = schema
+        self._is_one_file = is_one_file
         self._held: list[pa.Table] = []
         self._held_bytes = 0
         self._held_rows = 0
@@ -130,7 +132,7 @@ class DataFileWriter:
             self._writer.write_table(pa.concat_tables(self._held), row_group_size=ROW_GROUP_ROWS)
             self._held.clear()
             self._held_bytes = self._held_rows = 0
-            if self._sink.tell() >= FILE_BYTES:
+            if not self._is_one_file and self._sink.tell() >= FILE_BYTES:
                 self._end_file()
 
     def _end_file(self) -> None:
@@ -214,6 +216,12 @@ class Keys:
         return True
 
 
+def make_keys(names: Iterable[str], schema: pa.Schema, *tables: pa.Table) -> Keys:
+    """The keys of these rows, in the types of `schema`."""
+    key_schema = pa.schema([schema.field(name) for name in names])
+    return Keys(pa.concat_tables([conform(table.select(key_schema.names), key_schema) for table in tables]))
+
+
 def _sorted_values(values: pa.Array) -> list[Any] | None:
     """The values in order, if bounds of Parquet follow the same order as Python's."""
     if not (kinds.is_integer(values.type) or kinds.is_string(values.type) or kinds.is_binary(values.type)):
@@ -270,6 +278,21 @@ def found_rows(path: str, keys: Keys, schema: pa.Schema) -> Iterator[pa.Table]:
                     yield piece
 
 
+def scan_files(paths: Iterable[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """All rows of these files, in the types of `schema`."""
+    for path in paths:
+        for piece in rows_of(path, None, schema):
+            yield from piece.to_batches()
+
+
+def search_files(paths: Iterable[str], keys: pa.Table, where_current: bool, schema: pa.Schema) -> pa.Table:
+    """The rows of these files for `LakeTable.lookup`."""
+    wanted = make_keys(keys.schema.names, schema, keys)
+    found = [piece for path in paths for piece in found_rows(path, wanted, schema)]
+    rows = pa.concat_tables([schema.empty_table(), *found])
+    return rows.filter(rows.column("is_current")) if where_current else rows
+
+
 @contextmanager
 def open_parquet(path: str) -> Iterator[pq.ParquetFile]:
     # Spark writes moments as INT96, which Arrow would read as nanoseconds, and so only from 1677 to 2262.
@@ -319,172 +342,6 @@ def _in_order(rows: pa.Table, names: list[str]) -> pa.Table:
     # Arrow would take a name such as `a.b` for the path of a field.
     columns = {str(at): rows.column(name) for at, name in enumerate(names)}
     return rows.take(pc.sort_indices(pa.table(columns), [(name, "ascending") for name in columns]))
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Schemas
-
-
-def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with the columns of `schema` in its order: a missing column or field is null, and whole numbers become doubles.
-
-    Raises:
-        SchemaMismatch: A column that the schema lacks, or a type that would change values.
-        InexactNumber: A whole number that no double is equal to.
-    """
-    if rows.schema.equals(schema):
-        return rows.replace_schema_metadata(schema.metadata)
-    for field in rows.schema:
-        at = schema.get_field_index(field.name)
-        reason = "the table has no such column" if at < 0 else why_lossy(field.type, schema.field(at).type)
-        if reason:
-            raise SchemaMismatch(f"column `{field.name}`", reason, "write the table anew")
-    columns = []
-    for field in schema:
-        at = rows.schema.get_field_index(field.name)
-        if at < 0:
-            columns.append(pa.nulls(rows.num_rows, field.type))
-        elif rows.schema.field(at).type == field.type:
-            columns.append(rows.column(at))
-        else:
-            chunks = [cast_array(chunk, field.type, field.name) for chunk in rows.column(at).chunks]
-            columns.append(pa.chunked_array(chunks, field.type))
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema as documents have it: every field may be null, no metadata, and each type in its usual size."""
-    return pa.schema([pa.field(field.name, _plain_type(field.type)) for field in schema])
-
-
-def _plain_type(type_: pa.DataType) -> pa.DataType:
-    if kinds.is_struct(type_):
-        return pa.struct([pa.field(field.name, _plain_type(field.type)) for field in type_])
-    if _is_list(type_):
-        return pa.list_(_plain_type(type_.value_type))
-    if kinds.is_map(type_):
-        return pa.map_(_plain_type(type_.key_type), _plain_type(type_.item_type))
-    family = _family(type_)
-    return {"text": pa.string(), "bytes": pa.binary(), "moment": pa.timestamp("us", "UTC")}.get(
-        family or "", type_
-    )
-
-
-def why_lossy(have: pa.DataType, want: pa.DataType) -> str | None:
-    """Why values of type `have` cannot be kept as `want`; None if they can, perhaps after a check of each value.
-
-    Arrow's own cast would drop a field of a struct without a word, and would make text of numbers.
-    """
-    if have.equals(want) or kinds.is_null(have):
-        return None
-    if kinds.is_dictionary(have):
-        return why_lossy(have.value_type, want)
-    if kinds.is_struct(have) and kinds.is_struct(want):
-        for field in have:
-            at = want.get_field_index(field.name)
-            reason = (
-                f"no field `{field.name}` in {want}" if at < 0 else why_lossy(field.type, want.field(at).type)
-            )
-            if reason:
-                return reason
-        return None
-    if _is_list(have) and _is_list(want):
-        return why_lossy(have.value_type, want.value_type)
-    if kinds.is_map(have) and kinds.is_map(want):
-        return why_lossy(have.key_type, want.key_type) or why_lossy(have.item_type, want.item_type)
-    if _family(have) is not None and _family(have) == _family(want):
-        return None
-    if kinds.is_signed_integer(have) and (
-        kinds.is_float64(want) or (kinds.is_signed_integer(want) and have.bit_width <= want.bit_width)
-    ):
-        return None
-    if kinds.is_floating(have) and kinds.is_float64(want):
-        return None
-    return f"{have} is not {want}"
-
-
-def _is_list(type_: pa.DataType) -> bool:
-    return bool(kinds.is_list(type_) or kinds.is_large_list(type_))
-
-
-def _family(type_: pa.DataType) -> str | None:
-    """Types of one family have the same values, stored in another way; `cast` checks the moments."""
-    if str(type_) in ("string", "large_string", "string_view"):
-        return "text"
-    if str(type_) in ("binary", "large_binary", "binary_view"):
-        return "bytes"
-    if kinds.is_timestamp(type_):
-        return "moment" if type_.tz is not None else "local time"
-    return None
-
-
-def needs_rewrite(have: pa.DataType, want: pa.DataType) -> bool:
-    """Whether files with type `have` must be written anew to be read as `want`. A field that a struct lacks is read as null."""
-    if kinds.is_struct(have) and kinds.is_struct(want):
-        return any(
-            needs_rewrite(field.type, want.field(at).type)
-            for field in have
-            if (at := want.get_field_index(field.name)) >= 0
-        )
-    if _is_list(have) and _is_list(want):
-        return needs_rewrite(have.value_type, want.value_type)
-    if kinds.is_map(have) and kinds.is_map(want):
-        return needs_rewrite(have.key_type, want.key_type) or needs_rewrite(have.item_type, want.item_type)
-    return not have.equals(want) and (_family(have) is None or _family(have) != _family(want))
-
-
-def check_widening(have: pa.Schema, want: pa.Schema) -> bool:
-    """Check that every row of a table with schema `have` can be kept under `want`, and say whether files must be written anew.
-
-    Raises:
-        SchemaMismatch.
-    """
-    rewrite = False
-    for field in have:
-        at = want.get_field_index(field.name)
-        reason = "a table does not lose columns" if at < 0 else why_lossy(field.type, want.field(at).type)
-        if reason:
-            raise SchemaMismatch(f"column `{field.name}`", reason, "write the table anew")
-        rewrite = rewrite or needs_rewrite(field.type, want.field(at).type)
-    return rewrite
-
-
-def check_types(schema: pa.Schema, format_name: str) -> None:
-    """Refuse types that neither Delta nor Iceberg has, before anything is written.
-
-    Raises:
-        UsageError: The sentence names the column and its type.
-    """
-    for field in schema:
-        wrong = _unknown_type(field.type)
-        if wrong is not None:
-            raise UsageError(f"column `{field.name}` has type {wrong}, which {format_name} does not have")
-
-
-def _unknown_type(type_: pa.DataType) -> pa.DataType | None:
-    if kinds.is_struct(type_):
-        # Parquet cannot hold a struct without fields.
-        if not type_.num_fields:
-            return type_
-        inner = [field.type for field in type_]
-    elif kinds.is_list(type_):
-        inner = [type_.value_type]
-    elif kinds.is_map(type_):
-        inner = [type_.key_type, type_.item_type]
-    else:
-        known = (
-            kinds.is_boolean(type_)
-            or (kinds.is_signed_integer(type_) and type_.bit_width >= 32)
-            or kinds.is_float32(type_)
-            or kinds.is_float64(type_)
-            or kinds.is_string(type_)
-            or kinds.is_binary(type_)
-            or kinds.is_date32(type_)
-            or type_.equals(pa.timestamp("us", "UTC"))
-            or (kinds.is_decimal128(type_) and 0 <= type_.scale <= type_.precision)
-        )
-        return None if known else type_
-    return next((wrong for one in inner if (wrong := _unknown_type(one)) is not None), None)
 
 
 # ---------------------------------------------------------------------------------------------------------------

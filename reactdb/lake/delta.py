@@ -37,22 +37,18 @@ from pyarrow import types as kinds
 
 from reactdb.clock import time_ns
 from reactdb.errors import DatabaseBusy, MissingExtra, SchemaMismatch, StorageError, UsageError
-from reactdb.lake.casting import cast_batches
 from reactdb.lake.data_files import (
     DataFileWriter,
-    Keys,
-    check_types,
-    check_widening,
-    conform,
-    found_rows,
-    plain_schema,
+    make_keys,
     rewrite,
-    rows_of,
+    scan_files,
+    search_files,
     storage_errors,
     write_all,
 )
 from reactdb.lake.folder_lock import LOCK, lock_folder
 from reactdb.lake.parts import DatabasePosition, flush
+from reactdb.lake.schemas import check_types, check_widening, plain_schema
 from reactdb.lake.target import Note, TargetState
 
 if TYPE_CHECKING:
@@ -231,15 +227,7 @@ class DeltaTarget:
     def merge(self, rows: pa.Table, deleted: pa.Table, keys: Sequence[str], note: Note) -> None:
         table = self._existing()
         schema = _schema(table)
-        key_schema = pa.schema([schema.field(name) for name in keys])
-        changed = Keys(
-            pa.concat_tables(
-                [
-                    conform(rows.select(list(keys)), key_schema),
-                    conform(deleted.select(list(keys)), key_schema),
-                ]
-            )
-        )
+        changed = make_keys(keys, schema, rows, deleted)
         with self._writer(table.version() + 1, schema) as writer:
             replaced = rewrite(writer, self._files(table), changed, rows, schema)
             writer.finish()
@@ -259,34 +247,20 @@ class DeltaTarget:
             self._flush_log(table.version() + 1)
             return
         with self._writer(table.version() + 1, want) as writer:
-            for path, _ in self._files(table):
-                for piece in rows_of(path, None, have):
-                    write_all(writer, cast_batches(piece.to_batches(), want))
+            write_all(writer, scan_files((path for path, _ in self._files(table)), have))
             writer.finish()
             self._commit(table, "overwrite", want, writer, [], None, _number(table))
 
     def advance(self, note: Note) -> None:
-        table = self._existing()
-        schema = _schema(table)
-        with self._writer(table.version() + 1, schema) as writer:
-            self._commit(table, "append", schema, writer, [], note, _number(table))
+        self.append(pa.schema([]), (), note)
 
     def scan(self) -> Iterator[pa.RecordBatch]:
         table = self._existing()
-        schema = _schema(table)
-        for path, _ in self._files(table):
-            for piece in rows_of(path, None, schema):
-                yield from piece.to_batches()
+        yield from scan_files((path for path, _ in self._files(table)), _schema(table))
 
     def lookup(self, keys: pa.Table, where_current: bool) -> pa.Table:
         table = self._existing()
-        schema = _schema(table)
-        wanted = Keys(conform(keys, pa.schema([schema.field(name) for name in keys.schema.names])))
-        found = [schema.empty_table()]
-        for path, _ in self._files(table):
-            found += found_rows(path, wanted, schema)
-        rows = pa.concat_tables(found)
-        return rows.filter(rows.column("is_current")) if where_current else rows
+        return search_files((path for path, _ in self._files(table)), keys, where_current, _schema(table))
 
     # -----------------------------------------------------------------------------------------------------------
     # Files and commits

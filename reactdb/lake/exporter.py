@@ -102,10 +102,12 @@ def export(
 
     Raises:
         MissingExtra: A package is not installed: the extra `lake`.
-        UsageError: The folder holds something else, or was begun with another mode or table; the table exists, and `at` is given.
+        UsageError: The folder holds something else, or was begun with another mode or table; the table exists, and `at` is given;
+            the database is in memory.
         SchemaMismatch: With `freeze`.
         HistoryLost: Compaction removed changes before they were read (`changes`, `scd2`).
-        HistoryDiverged: A file was replaced, or restored from a backup from before the last run.
+        HistoryDiverged: A file was replaced, or restored from a backup from before the last run. Of `changes`, also: a table was
+            renamed to or from this name.
         DatabaseBusy: Another run is writing to the table.
         TableNotFound, CannotOpen, ...: What is wrong with the source.
     """

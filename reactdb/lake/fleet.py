@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
 from glob import glob, has_magic
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
@@ -34,9 +33,7 @@ from reactdb.errors import (
 from reactdb.logs import logger
 from reactdb.store import exports
 from reactdb.store.engine import Engine
-from reactdb.store.exports import Pin
 from reactdb.store.file.identity import read_identity
-from reactdb.store.snapshot import Snapshot
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
 # Files that one line of the log names.
@@ -202,36 +199,11 @@ def _expand(path: str, options: FileOptions) -> Iterator[str]:
         yield path
 
 
-def pin_files(options: FileOptions) -> list[Pin]:
-    """Each file of the fleet as it is now.
-
-    Raises:
-        UsageError: Two files are copies of one database.
-        CannotOpen, NotADatabase, ...: What is wrong with a file.
-    """
-    pins = Fleet(options).look_at_all(partial(pin_of, options=options))
-    refuse_copies((pin.database_id, pin.path) for pin in pins)
-    return pins
-
-
-def pin_of(path: str, options: FileOptions) -> Pin:
-    """The present state of one file."""
-    with open_file(path, options) as engine:
-        return exports.pin(engine)
-
-
 def open_file(path: str, options: FileOptions) -> AbstractContextManager[Engine]:
     """A file, opened for reading only, with the options' timeout."""
     return exports.open_to_read(
         path, busy_timeout_s=options.busy_timeout_s, allow_network=options.allow_network
     )
-
-
-@contextmanager
-def open_snapshot(path: str, options: FileOptions) -> Iterator[Snapshot]:
-    """A snapshot of a file."""
-    with open_file(path, options) as engine, engine.snapshot() as snapshot:
-        yield snapshot
 
 
 def is_one_file(paths: Sequence[str]) -> bool:

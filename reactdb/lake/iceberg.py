@@ -35,24 +35,19 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from reactdb.errors import DatabaseBusy, MissingExtra, SchemaMismatch, StorageError, UsageError
-from reactdb.lake.casting import cast_batches
 from reactdb.lake.data_files import (
     DataFile,
     DataFileWriter,
-    Keys,
-    check_types,
-    check_widening,
-    conform,
-    found_rows,
-    needs_rewrite,
-    plain_schema,
+    make_keys,
     rewrite,
-    rows_of,
+    scan_files,
+    search_files,
     storage_errors,
     write_all,
 )
 from reactdb.lake.folder_lock import LOCK, lock_folder
 from reactdb.lake.parts import DatabasePosition, flush
+from reactdb.lake.schemas import check_types, check_widening, needs_rewrite, plain_schema
 from reactdb.lake.target import Note, TargetState
 
 if TYPE_CHECKING:
@@ -317,15 +312,7 @@ class IcebergTarget:
     def merge(self, rows: pa.Table, deleted: pa.Table, keys: Sequence[str], note: Note) -> None:
         with self._existing() as table, self._commit() as commit:
             schema = _schema(table)
-            key_schema = pa.schema([schema.field(name) for name in keys])
-            changed = Keys(
-                pa.concat_tables(
-                    [
-                        conform(rows.select(list(keys)), key_schema),
-                        conform(deleted.select(list(keys)), key_schema),
-                    ]
-                )
-            )
+            changed = make_keys(keys, schema, rows, deleted)
             listed = {_path(file): file for file in self._listed(table)}
             sizes = [(path, file.file_size_in_bytes) for path, file in listed.items()]
             transaction = table.transaction()
@@ -350,35 +337,22 @@ class IcebergTarget:
                 )
             listed = self._listed(table) if anew else []
             with self._writer(transaction, commit) as writer:
-                for file in listed:
-                    for piece in rows_of(_path(file), None, have):
-                        write_all(writer, cast_batches(piece.to_batches(), want))
+                write_all(writer, scan_files(map(_path, listed), have))
                 writer.finish()
                 self._finish(transaction, writer, listed, None, commit)
 
     def advance(self, note: Note) -> None:
-        with self._existing() as table, self._commit() as commit:
-            transaction = table.transaction()
-            with self._writer(transaction, commit) as writer:
-                self._finish(transaction, writer, [], note, commit, append=True)
+        self.append(pa.schema([]), (), note)
 
     def scan(self) -> Iterator[pa.RecordBatch]:
         with self._existing() as table:
-            schema = _schema(table)
-            paths = [_path(file) for file in self._listed(table)]
-        for path in paths:
-            for piece in rows_of(path, None, schema):
-                yield from piece.to_batches()
+            schema, paths = _schema(table), list(map(_path, self._listed(table)))
+        yield from scan_files(paths, schema)
 
     def lookup(self, keys: pa.Table, where_current: bool) -> pa.Table:
         with self._existing() as table:
-            schema = _schema(table)
-            wanted = Keys(conform(keys, pa.schema([schema.field(name) for name in keys.schema.names])))
-            found = [schema.empty_table()]
-            for file in self._listed(table):
-                found += found_rows(_path(file), wanted, schema)
-        rows = pa.concat_tables(found)
-        return rows.filter(rows.column("is_current")) if where_current else rows
+            paths = list(map(_path, self._listed(table)))
+            return search_files(paths, keys, where_current, _schema(table))
 
     # -----------------------------------------------------------------------------------------------------------
     # Files and commits

@@ -19,13 +19,23 @@ import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from reactdb.lake.casting import cast_array, cast_batches
-from reactdb.lake.data_files import Keys, needs_rewrite, storage_errors
+from reactdb.arrow.casting import cast_array
+from reactdb.lake.data_files import (
+    DataFileWriter,
+    make_keys,
+    open_parquet,
+    scan_files,
+    search_files,
+    storage_errors,
+    write_all,
+)
 from reactdb.lake.parts import (
     GENERATION,
     INCREMENT,
@@ -36,13 +46,10 @@ from reactdb.lake.parts import (
     refuse_taken,
     whole_folder,
 )
+from reactdb.lake.schemas import needs_rewrite
 from reactdb.lake.target import Note, TargetState
 
 FILE = "part-00000.parquet"
-# A group of rows ends with the batch that brings it to one of these. Readers hold a group in memory, writers too.
-GROUP_ROWS = 128 * 1024
-GROUP_BYTES = 32 * 1024 * 1024
-BATCH_ROWS = 16 * 1024
 
 
 class ParquetTarget:
@@ -105,21 +112,14 @@ class ParquetTarget:
     def append(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
         if not self._is_one_state:
             return self._commit(schema, batches, note)
-        count = 0
-
-        def counted() -> Iterator[pa.RecordBatch]:
-            nonlocal count
-            for batch in batches:
-                count += len(batch)
-                yield batch
-
-        self._commit(schema, (batch for part in (self.scan(), counted()) for batch in part), note)
-        return count
+        assert self._newest is not None
+        before = self._newest.rows
+        return self._commit(schema, chain(self.scan(), batches), note) - before
 
     def merge(self, rows: pa.Table, deleted: pa.Table, keys: Sequence[str], note: Note) -> None:
-        gone = Keys(pa.concat_tables([rows.select(list(keys)), deleted.select(list(keys))]))
+        gone = make_keys(keys, rows.schema, rows, deleted)
         kept = (batch.filter(pc.invert(gone.mask(batch))) for batch in self.scan())
-        self._commit(rows.schema, (batch for part in (kept, rows.to_batches()) for batch in part), note)
+        self._commit(rows.schema, chain(kept, rows.to_batches()), note)
 
     def widen(self, schema: pa.Schema) -> None:
         assert self._newest is not None
@@ -127,18 +127,14 @@ class ParquetTarget:
         self._check_exact(schema)
         if not self._is_one_state:
             with self._errors():
-                for number in self._folder.numbers():
-                    self._rewrite(number, schema)
+                for path in self._files():
+                    self._rewrite(path, schema)
         # A state of its own gets the schema with its next generation, which has to be written anyway.
         self._schema = schema
 
     def advance(self, note: Note) -> None:
         assert self._newest is not None
-        newest = self._newest
-        manifest = Manifest(
-            newest.kind, newest.number, newest.rows, dict(note.settings), newest.schema, newest.extents,
-            dict(note.positions),
-        )  # fmt: skip
+        manifest = replace(self._newest, settings=dict(note.settings), positions=dict(note.positions))
         with self._errors():
             self._folder.replace_manifest(manifest)
         self._newest = manifest
@@ -164,20 +160,18 @@ class ParquetTarget:
     # Reads
 
     def scan(self) -> Iterator[pa.RecordBatch]:
-        assert self._newest is not None
         assert self._schema is not None
-        numbers = [self._newest.number] if self._is_one_state else self._folder.numbers()
-        for number in numbers:
-            yield from cast_batches(read_file(self._file(number)), self._schema)
+        return scan_files(self._files(), self._schema)
 
     def lookup(self, keys: pa.Table, where_current: bool) -> pa.Table:
         assert self._schema is not None
-        wanted = Keys(keys)
-        found = []
-        for batch in self.scan():
-            chosen = batch.filter(batch.column("is_current")) if where_current else batch
-            found.append(chosen.filter(wanted.mask(chosen)))
-        return pa.Table.from_batches(found, self._schema)
+        return search_files(self._files(), keys, where_current, self._schema)
+
+    def _files(self) -> list[str]:
+        """The files with the rows."""
+        assert self._newest is not None
+        numbers = [self._newest.number] if self._is_one_state else self._folder.numbers()
+        return list(map(self._file, numbers))
 
     def _file(self, number: int) -> str:
         return os.path.join(self._folder.folder_of(number), FILE)
@@ -191,28 +185,23 @@ class ParquetTarget:
         names = [
             field.name for field in self._schema if needs_rewrite(field.type, schema.field(field.name).type)
         ]
-        if not names:
-            return
-        numbers = [self._newest.number] if self._is_one_state and self._newest else self._folder.numbers()
-        for number in numbers:
-            for batch in read_file(self._file(number), names):
-                for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                    cast_array(column, schema.field(name).type, name)
+        for path in self._files() if names else ():
+            with open_parquet(path) as file:
+                present = [name for name in names if name in file.schema_arrow.names]
+                # Group by group: a batch would join the rows of many groups, of which each may be large.
+                for number in range(file.metadata.num_row_groups):
+                    for batch in file.iter_batches(row_groups=[number], columns=present):
+                        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                            cast_array(column, schema.field(name).type, name)
 
-    def _rewrite(self, number: int, schema: pa.Schema) -> None:
+    def _rewrite(self, path: str, schema: pa.Schema) -> None:
         """Write an increment again, with another schema, in place of its file."""
-        path = self._file(number)
         if read_schema(path).equals(schema):
             return
         # Readers leave names out that begin so.
         part = os.path.join(os.path.dirname(path), f"_{uuid.uuid4().hex}")
-        try:
-            _write(part, schema, cast_batches(read_file(path), schema))
-            flush(part)
-            os.replace(part, path)
-        finally:
-            if os.path.exists(part):
-                os.unlink(part)
+        _write(part, schema, scan_files([path], schema))
+        os.replace(part, path)
         flush(os.path.dirname(path))
 
 
@@ -263,45 +252,18 @@ def write_file(folder: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 
 
 def _write(path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    count = 0
-    with pq.ParquetWriter(path, schema) as writer:
-        for table in grouped(schema, batches):
-            count += len(table)
-            writer.write_table(table, row_group_size=len(table))
-    return count
-
-
-def grouped(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The batches as tables of the size of a group of rows."""
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        if not len(batch):
-            continue
-        held.append(batch)
-        rows += len(batch)
-        size += batch.nbytes
-        if rows >= GROUP_ROWS or size >= GROUP_BYTES:
-            yield pa.Table.from_batches(held, schema)
-            held, rows, size = [], 0, 0
-    if held:
-        yield pa.Table.from_batches(held, schema)
+    with DataFileWriter(lambda: path, schema, is_one_file=True) as writer:
+        write_all(writer, batches)
+        writer.finish()
+    if not writer.files:
+        # Readers need the columns all the same.
+        pq.write_table(schema.empty_table(), path)
+    return writer.rows
 
 
 def read_schema(path: str) -> pa.Schema:
-    with storage_errors(path, "read"):
-        return pq.read_schema(path)
-
-
-def read_file(path: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, some at a time. A column that it lacks is left out.
-
-    Raises:
-        StorageError: It cannot be read.
-    """
-    with storage_errors(path, "read"), pq.ParquetFile(path) as file:
-        names = None if columns is None else [name for name in columns if name in file.schema_arrow.names]
-        yield from file.iter_batches(batch_size=BATCH_ROWS, columns=names)
+    with open_parquet(path) as file:
+        return file.schema_arrow
 
 
 __all__ = ["ParquetSnapshot", "ParquetTarget"]

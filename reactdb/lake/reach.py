@@ -4,7 +4,7 @@ A run of a pipeline first pins every file and reads up to that position. The pos
 next run compares: the same database must still have the read position, in the same epoch of its history (see
 `store.read_epochs`), and all changes after it.
 
-Rule of this file: it runs on the driver. It reads positions and the list of tables, and counts changes, but reads none.
+Rule of this file: it runs on the driver. It reads positions and the list of tables, and no change.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from functools import partial
 
 from reactdb.errors import HistoryDiverged, HistoryLost
 from reactdb.lake.fleet import FileOptions, Fleet, open_file, refuse_copies
-from reactdb.lake.parts import DatabasePosition, Extent
-from reactdb.store import exports
+from reactdb.lake.parts import DatabasePosition
 from reactdb.store.epochs import Epoch, read_epochs
 from reactdb.store.log import read_low_water
 from reactdb.store.snapshot import read_head_seq
@@ -88,36 +87,13 @@ def _read_reach(path: str, options: FileOptions) -> Reach:
         )
 
 
-def unread(reach: Reach, before: DatabasePosition | None) -> Extent:
-    """The changes after `before`; those from the beginning of the log if the file was never read.
+def check_has(reach: Reach, before: DatabasePosition) -> None:
+    """Check that a file still has the read position, and every change after it.
 
     Raises:
         HistoryDiverged: The file does not have the position, because it was restored or its newest changes were lost.
         HistoryLost: Some of these changes were removed.
     """
-    now = reach.position
-    since = reach.oldest
-    if before is not None:
-        check_has(reach, before)
-        since = before.seq
-    return Extent(reach.database, now.path, now.epoch, since, now.seq)
-
-
-def document_changes(extents: Iterable[Extent], options: FileOptions) -> int:
-    """How many changes of documents these extents have. The log has entries of tables and indexes besides."""
-    count = 0
-    for extent in extents:
-        with open_file(extent.path, options) as engine, engine.snapshot() as snapshot:
-            count += (
-                extent.until
-                - extent.since
-                - exports.count_hidden_entries(snapshot, extent.since, extent.until)
-            )
-    return count
-
-
-def check_has(reach: Reach, before: DatabasePosition) -> None:
-    """Check that a file still has the read position, and every change after it. Raises: as `unread`."""
     names = [epoch.name for epoch in reach.history]
     if before.epoch not in names:
         if before.seq < reach.oldest:

@@ -14,7 +14,7 @@ from datetime import datetime
 from operator import sub
 
 from reactdb.change import KINDS
-from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption
+from reactdb.errors import HistoryDiverged
 from reactdb.lake.fleet import FileOptions, open_file
 from reactdb.lake.reach import Reach
 from reactdb.store import exports
@@ -25,8 +25,6 @@ from reactdb.store.snapshot import Snapshot, read_head_seq
 from reactdb.values.scalars import EPOCH, microseconds_of
 
 READ = "read"
-# Every key is at or after FIRST and before END, because no key begins with FF.
-FIRST, END = b"", b"\xff"
 
 
 @dataclass(slots=True)
@@ -127,23 +125,14 @@ class FileReader:
             InvalidOption: It is in the future.
             HistoryLost: Compaction has removed it.
         """
-        reach, newest = self.reach, self.reach.position.seq
-        if isinstance(moment, datetime):
-            time_ms = microseconds_of(moment - EPOCH) // 1000
-            with self._snapshot() as snapshot:
-                seq = min(newest, exports.find_newest_seq(snapshot, time_ms))
-                if seq <= reach.oldest and reach.oldest:
-                    entry = snapshot.entry(reach.oldest)
-                    if entry is None or entry.time > time_ms:
-                        raise HistoryLost(reach.oldest - 1, reach.oldest + 1)
-                return seq
-        if moment > newest:
-            raise InvalidOption(
-                f"seq {moment} is in the future of {reach.path}: its newest change has seq {newest}"
+        with self._snapshot() as snapshot:
+            return exports.find_seq_as_of(
+                snapshot,
+                self.reach.path,
+                self.reach.position.seq,
+                seq=None if isinstance(moment, datetime) else moment,
+                time_ms=microseconds_of(moment - EPOCH) // 1000 if isinstance(moment, datetime) else None,
             )
-        if moment < reach.oldest:
-            raise HistoryLost(moment, reach.oldest + 1)
-        return moment
 
     def commit_end(self, seq: int) -> int:
         """The last seq of the commit that `seq` belongs to."""
@@ -156,10 +145,10 @@ class FileReader:
         Raises:
             HistoryLost, CorruptDatabase.
         """
-        start: bytes | None = FIRST
+        start: bytes | None = exports.FIRST
         while start is not None:
             with self._snapshot() as snapshot:
-                found = exports.documents(snapshot, table, seq, start, END)
+                found = exports.documents(snapshot, table, seq, start, exports.END)
             start = found.next_start
             if found.keys:
                 yield page_of_documents(self.reach, table.name, seq, found.keys, found.bodies)

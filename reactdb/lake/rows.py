@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from reactdb.arrow.arrays import moments
 from reactdb.arrow.keys import key_values, texts
 from reactdb.json import dumps, plain_text
 from reactdb.lake.columns import DocumentColumns
@@ -149,11 +150,6 @@ def conflict_texts(parts: Mapping[str, Sequence[str | None] | None], count: int)
 
 # ---------------------------------------------------------------------------------------------------------------
 # Columns
-
-
-def moments(times: Sequence[int | None]) -> Any:
-    """Times in milliseconds since 1970."""
-    return pa.array(times, LONG).cast(pa.timestamp("ms", "UTC")).cast(TIME)
 
 
 def key_texts(keys: Sequence[bytes]) -> Any:

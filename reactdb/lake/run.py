@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from typing import Any, Final
@@ -23,6 +23,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reactdb.arrow.arrays import moments
+from reactdb.arrow.casting import InexactNumber, cast_batch
 from reactdb.errors import (
     HistoryDiverged,
     HistoryLost,
@@ -33,7 +35,7 @@ from reactdb.errors import (
     format_value,
 )
 from reactdb.json import dumps
-from reactdb.lake.casting import cast_batch
+from reactdb.lake.chunks import INSERT, ChunkDocuments, ChunkEnd, ChunkVersions, position_at
 from reactdb.lake.columns import DocumentColumns
 from reactdb.lake.exporter import Outcome
 from reactdb.lake.fleet import FileOptions
@@ -52,11 +54,10 @@ from reactdb.lake.rows import (
     change_batch,
     current_batch,
     json_keys,
-    moments,
     version_batch,
 )
 from reactdb.lake.staging import StagedRows
-from reactdb.lake.target import InexactNumber, LakeTable, Note, TargetState
+from reactdb.lake.target import LakeTable, Note, TargetState
 from reactdb.store.catalogue import TableInfo
 from reactdb.values.collation import key_value
 
@@ -64,7 +65,6 @@ from reactdb.values.collation import key_value
 CHUNK_BYTES = 16 * 1024 * 1024
 # Rows that are made into arrays together.
 PAGE_ROWS = 2_000
-INSERT: Final = "insert"
 # The tag of a text in the bytes of a key. See `key_format`.
 STRING: Final = 0xF0
 # Settings of a table that later runs must have too, as their messages name them.
@@ -82,19 +82,6 @@ def describe_setting(name: str, value: Any) -> str:
 
 class KeyMisfit(Exception):
     """A key does not fit the column of the primary key, so rows need the column `_key`."""
-
-
-@dataclass(slots=True)
-class End:
-    """The end of a chunk: the stretches of the log in it, and the positions after it."""
-
-    extents: list[Extent] = field(default_factory=list)
-    positions: dict[str, DatabasePosition] = field(default_factory=dict)
-
-    def add(self, reach: Reach, since: int, until: int) -> None:
-        position = position_at(reach, until)
-        self.extents.append(Extent(reach.database, reach.path, position.epoch, since, until))
-        self.positions[reach.database] = position
 
 
 class ExportRun:
@@ -375,9 +362,10 @@ class ExportRun:
             except InexactNumber as error:
                 self._fix(error)
             except KeyMisfit:
-                self._need_key()
                 if how != "create" and not self.is_first:
+                    # All files are written anew then, and not only these.
                     raise
+                self._need_key()
             self.columns = self._make_columns()
 
     def _stage_whole(
@@ -449,7 +437,7 @@ class ExportRun:
         elif self.primary_key != info.primary_key and not self.has_key:
             raise KeyMisfit
 
-    def _merge_documents(self, target: LakeTable | None, chunk: ChunkDocuments, end: End) -> None:
+    def _merge_documents(self, target: LakeTable | None, chunk: ChunkDocuments, end: ChunkEnd) -> None:
         """Bring the documents of a chunk to the table."""
         batches = []
         gone: list[tuple[Reach, bytes]] = []
@@ -501,7 +489,7 @@ class ExportRun:
             columns = {DATABASE: pa.array([reach.database for reach, _ in gone], TEXT), **columns}
         return pa.table(columns)
 
-    # ChunkVersions
+    # Versions
 
     def _stage_versions(self, stage: StagedRows, reader: FileReader, info: TableInfo) -> None:
         """All versions of the documents of a table, each with its end.
@@ -535,7 +523,7 @@ class ExportRun:
             if begun.keys:
                 stage.add(version_batch(self.columns, begun, ends))
 
-    def _merge_versions(self, target: LakeTable | None, chunk: ChunkVersions, end: End) -> None:
+    def _merge_versions(self, target: LakeTable | None, chunk: ChunkVersions, end: ChunkEnd) -> None:
         """Add the versions of a chunk, and close those that its changes ended."""
         batches, ended = [], chunk.ended
         for page, ends in chunk.begun():
@@ -635,7 +623,7 @@ class ExportRun:
         *,
         with_old: bool,
         bases: Sequence[Reach] = (),
-    ) -> Iterator[End]:
+    ) -> Iterator[ChunkEnd]:
         """Read the changes past the positions, and stop at the end of each chunk.
 
         Args:
@@ -643,7 +631,7 @@ class ExportRun:
             size_bytes: The size of the chunk so far.
             bases: Files for which the documents with which a compacted log begins come first.
         """
-        end = End()
+        end = ChunkEnd()
         for reach in reaches:
             before = self.known.get(reach.database)
             since = position = reach.oldest if before is None else before.seq
@@ -669,7 +657,7 @@ class ExportRun:
                                 add(page)
                         end.add(reach, since, position)
                         yield end
-                        end, since = End(), position
+                        end, since = ChunkEnd(), position
             if position > since or before is None:
                 end.add(reach, since, position)
         if end.positions:
@@ -812,79 +800,6 @@ class ExportRun:
         }
         self.outcome.begins_late = list(dict.fromkeys(self.outcome.begins_late))
         return self.outcome
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Chunks of rows that are merged
-
-
-class ChunkDocuments:
-    """The newest document of each key of a chunk."""
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        self.size_bytes = 0
-        # File -> key -> (whether there was a document before the chunk, the newest document or None).
-        self._documents: dict[str, tuple[Reach, dict[bytes, tuple[bool, bytes | None]]]] = {}
-
-    def add(self, page: RowPage) -> None:
-        _, documents = self._documents.setdefault(page.reach.database, (page.reach, {}))
-        for key, op, body in zip(page.keys, page.ops, page.bodies, strict=True):
-            known = documents.get(key)
-            was_there = op != INSERT if known is None else known[0]
-            self.size_bytes += len(body or b"") - len((known and known[1]) or b"")
-            documents[key] = (was_there, body)
-
-    def by_reach(self) -> Iterable[tuple[Reach, dict[bytes, tuple[bool, bytes | None]]]]:
-        return self._documents.values()
-
-
-class ChunkVersions:
-    """The versions that the changes of a chunk begin, and those from before it that they end."""
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        self.size_bytes = 0
-        self._pages: list[RowPage] = []
-        # (database, key) -> seq and time of the change that ended the version from before the chunk.
-        self.ended: dict[tuple[str, bytes], tuple[int, int]] = {}
-        self._seen: set[tuple[str, bytes]] = set()
-
-    def add(self, page: RowPage) -> None:
-        self._pages.append(page)
-        self.size_bytes += page.size_bytes
-        for key, op, seq, time in zip(page.keys, page.ops, page.seqs, page.times, strict=True):
-            name = (page.reach.database, key)
-            if name not in self._seen:
-                self._seen.add(name)
-                if op != INSERT:
-                    self.ended[name] = (seq, time or 0)
-
-    def begun(self) -> Iterator[tuple[RowPage, list[tuple[int, int] | None]]]:
-        """The versions, each with the seq and the time of its end."""
-        following: dict[tuple[str, bytes], tuple[int, int]] = {}
-        made: list[tuple[RowPage, list[tuple[int, int] | None]]] = []
-        for page in reversed(self._pages):
-            ends: list[tuple[int, int] | None] = []
-            for place in reversed(range(len(page))):
-                name = (page.reach.database, page.keys[place])
-                ends.append(following.get(name))
-                following[name] = (page.seqs[place], page.times[place] or 0)
-            ends.reverse()
-            places = [place for place, body in enumerate(page.bodies) if body is not None]
-            if places:
-                made.append((page.pick(places), [ends[place] for place in places]))
-        yield from reversed(made)
-
-
-def position_at(reach: Reach, seq: int) -> DatabasePosition:
-    """The position `seq` of a file, with the epoch that it belongs to."""
-    names = [epoch.name for epoch in reach.history if epoch.since <= seq] or [reach.history[0].name]
-    return replace(reach.position, epoch=names[-1], seq=seq)
 
 
 def schema_keys(schema: pa.Schema, names: Sequence[str]) -> pa.Table:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from reactdb.lake.casting import cast_batch
+from reactdb.arrow.casting import cast_batch
 from reactdb.lake.data_files import storage_errors
 
 MOST_BYTES_IN_MEMORY = 16 * 1024 * 1024

@@ -28,18 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class InexactNumber(Exception):
-    """An int of a column that is to become a column of doubles is not exact in a double. Nothing was changed.
-
-    Attributes:
-        path: The column, and the fields within it, such as `place.zip`, `tags[]` or `counts{}`.
-    """
-
-    def __init__(self, path: str) -> None:
-        super().__init__(f"column {path} has an int that no double holds exactly")
-        self.path = path
-
-
 @dataclass(frozen=True, slots=True)
 class TargetState:
     """A table that exists.

@@ -21,11 +21,9 @@ from reactdb.lake.fleet import Fleet, open_file, refuse_copies
 from reactdb.spark.options import Instant, Options
 from reactdb.store import exports
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.exports import Pin
+from reactdb.store.exports import END, FIRST, Pin
 from reactdb.store.snapshot import Snapshot
 
-# Every key is at or after FIRST and before END, because no key begins with FF.
-FIRST, END = b"", b"\xff"
 # The cost of opening a file, in bytes that could be read in the same time.
 OPENING_BYTES = 256 * 1024
 
@@ -137,30 +135,12 @@ def tables_at(snapshot: Snapshot, seq: int) -> dict[str, TableInfo]:
 
 
 def seq_as_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
-    """The seq of the state that a read of documents takes from one file.
-
-    Raises:
-        InvalidOption: It is in the future.
-        HistoryLost: Compaction has removed it.
-    """
+    """The seq of the state that a read of documents takes from one file. Raises: as `exports.find_seq_as_of`."""
     given = options.as_of
     if given is None:
         return pin.seq
-    if isinstance(given, Instant):
-        time_ms = given.microseconds // 1000
-        seq = min(pin.seq, exports.find_newest_seq(snapshot, time_ms))
-        if seq <= pin.oldest and pin.oldest:
-            entry = snapshot.entry(pin.oldest)
-            if entry is None or entry.time > time_ms:
-                raise HistoryLost(pin.oldest - 1, pin.oldest + 1)
-        return seq
-    if given > pin.seq:
-        raise InvalidOption(
-            f"asOf {given} is in the future of {pin.path}: its newest change has seq {pin.seq}"
-        )
-    if given < pin.oldest:
-        raise HistoryLost(given, pin.oldest + 1)
-    return given
+    seq, time_ms = (None, given.microseconds // 1000) if isinstance(given, Instant) else (given, None)
+    return exports.find_seq_as_of(snapshot, pin.path, pin.seq, seq=seq, time_ms=time_ms)
 
 
 def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:

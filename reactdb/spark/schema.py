@@ -27,11 +27,11 @@ from reactdb.arrow.keys import key_values
 from reactdb.errors import InvalidOption
 from reactdb.lake import fleet
 from reactdb.spark.options import Options
-from reactdb.spark.plan import END, FIRST, FileSlice, plan_slices
+from reactdb.spark.plan import FileSlice, plan_slices
 from reactdb.spark.types import infer_documents, scalar_type, spark_field
 from reactdb.store import exports
 from reactdb.store.catalogue import TableInfo
-from reactdb.store.exports import Pin
+from reactdb.store.exports import END, FIRST, Pin
 from reactdb.store.snapshot import Snapshot
 
 logger = logging.getLogger("reactdb.spark")

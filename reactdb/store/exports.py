@@ -18,7 +18,7 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from reactdb.change import CATALOGUE, DELETE, INSERT
-from reactdb.errors import CorruptDatabase, HistoryDiverged, HistoryLost
+from reactdb.errors import CorruptDatabase, HistoryDiverged, HistoryLost, InvalidOption
 from reactdb.store import registry
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.checksums import are_steps_whole
@@ -27,21 +27,16 @@ from reactdb.store.engine import Engine
 from reactdb.store.file.sqlite import ADVICE, READER_CACHE_KIB, file_bytes
 from reactdb.store.log import Entries, fetch, read, read_low_water
 from reactdb.store.retention import find_newest_older_than
-from reactdb.store.schema import BLOCK_BITS
 from reactdb.store.snapshot import Snapshot, read_head_seq
 
 # Rows of a page: half of them cost 5% more each, twice as many 3% less, and hold the memory of two.
 PAGE_ROWS = 2_000
 # A page of changes ends before the row with which its documents would have more bytes, a page of documents after that row.
 PAGE_BYTES = 8 * 1024 * 1024
+# Every key is at or after FIRST and before END, because no key begins with FF.
+FIRST, END = b"", b"\xff"
 
 LAST_COMMIT = "SELECT seq FROM log WHERE seq > ? AND seq <= ? AND step = 0 ORDER BY seq DESC LIMIT 1"
-COUNT_OF_TABLE = (
-    f"SELECT count(*) FROM marks m CROSS JOIN log l ON l.seq >= (m.block << {BLOCK_BITS})"
-    f" AND l.seq < ((m.block + 1) << {BLOCK_BITS})"
-    f" WHERE m.table_id = ?1 AND m.block >= (?2 >> {BLOCK_BITS}) AND m.block <= (?3 >> {BLOCK_BITS})"
-    " AND l.table_id = ?1 AND +l.seq > ?2 AND +l.seq <= ?3"
-)
 NEXT_COMMIT = "SELECT seq FROM log WHERE seq > ? AND step = 0 ORDER BY seq LIMIT 1"
 
 # A key with more later changes than this is reverted by itself, row by row.
@@ -107,12 +102,6 @@ def open_to_read(path: str, *, busy_timeout_s: float = 5.0, allow_network: bool 
         registry.release(engine)
 
 
-def pin(engine: Engine) -> Pin:
-    """The present state of the file."""
-    with engine.snapshot() as snapshot:
-        return pin_snapshot(engine, snapshot)
-
-
 def pin_snapshot(engine: Engine, snapshot: Snapshot) -> Pin:
     """The state of the file as of a snapshot."""
     connection = snapshot.connection
@@ -153,6 +142,33 @@ def find_newest_seq(snapshot: Snapshot, time_ms: int) -> int:
     """The newest seq that was written at or before this time; where there is none, the oldest remaining position."""
     connection = snapshot.connection
     return find_newest_older_than(connection, read_low_water(connection), read_head_seq(connection), time_ms)
+
+
+def find_seq_as_of(
+    snapshot: Snapshot, path: str, newest: int, *, seq: int | None, time_ms: int | None
+) -> int:
+    """The seq of the state at a seq, or at a time.
+
+    Args:
+        newest: The newest seq to read.
+
+    Raises:
+        InvalidOption: The seq is in the future.
+        HistoryLost: Compaction has removed the state.
+    """
+    oldest = read_low_water(snapshot.connection)
+    if seq is None:
+        assert time_ms is not None
+        seq = min(newest, find_newest_seq(snapshot, time_ms))
+        if seq <= oldest and oldest:
+            entry = snapshot.entry(oldest)
+            if entry is None or entry.time > time_ms:
+                raise HistoryLost(oldest - 1, oldest + 1)
+    elif seq > newest:
+        raise InvalidOption(f"seq {seq} is in the future of {path}: its newest change has seq {newest}")
+    elif seq < oldest:
+        raise HistoryLost(seq, oldest + 1)
+    return seq
 
 
 def find_commit_start(snapshot: Snapshot, seq: int) -> int:
@@ -228,15 +244,6 @@ def changes(
     # A column that was not read is empty, and stays so.
     columns: list[Any] = [list(compress(column, chosen)) for column in entries]
     return Entries(*columns), position
-
-
-def count_hidden_entries(snapshot: Snapshot, since: int, until: int) -> int:
-    """How many entries of the log with since < seq <= until `changes` leaves out."""
-    total = 0
-    for table_id in _hidden_table_ids(snapshot):
-        (count,) = snapshot.connection.execute(COUNT_OF_TABLE, (table_id, since, until)).fetchone()
-        total += count
-    return total
 
 
 def _hidden_table_ids(snapshot: Snapshot) -> set[int]:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
 
-from reactdb.arrow.arrays import Misfit  # noqa: E402
-from reactdb.arrow.widening import Converter, cast, cast_batch, make_inference, restore, spread, widen  # noqa: E402
+from reactdb.arrow.casting import InexactNumber, cast_array, cast_batch  # noqa: E402
+from reactdb.arrow.widening import Converter, make_inference, restore, spread, widen  # noqa: E402
 from reactdb.json import dumps, loads, plain_text  # noqa: E402
 from reactdb.values.codec import encode  # noqa: E402
 
@@ -107,11 +107,11 @@ def test_ints_that_are_not_exact_as_doubles_stay_ints():
     late = seen({"n": {"a": 0.5}})
     made = widen(schema, late)
 
-    with pytest.raises(Misfit) as caught:
+    with pytest.raises(InexactNumber) as caught:
         cast_batch(pa.table(batch, schema), made.schema)
     fixed = widen(schema, late, fixed=made.widened_fields)
 
-    assert ("n", "a") == caught.value.path
+    assert "n.a" == caught.value.path
     assert (schema, ("n.a",)) == (fixed.schema, fixed.conflicts)
 
 
@@ -198,10 +198,10 @@ def test_every_document_is_restored_from_the_columns_and_the_rest(pages):
         widened = widen(schema, seen(*page))
         if column is not None:
             try:
-                column = cast(column, pa.struct(list(widened.schema)))
-            except Misfit:
+                column = cast_array(column, pa.struct(list(widened.schema)))
+            except InexactNumber:
                 widened = widen(schema, seen(*page), fixed=widened.widened_fields)
-                column = cast(column, pa.struct(list(widened.schema)))
+                column = cast_array(column, pa.struct(list(widened.schema)))
         schema = widened.schema
         structs, found = Converter(schema).structs([encode(document) for document in page])
         structs.validate(full=True)

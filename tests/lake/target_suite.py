@@ -18,9 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from reactdb.arrow.casting import InexactNumber
 from reactdb.errors import DatabaseBusy, UsageError
 from reactdb.lake.parts import DatabasePosition
-from reactdb.lake.target import InexactNumber, LakeTable, Note
+from reactdb.lake.target import LakeTable, Note
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LAST_COMMIT = 6

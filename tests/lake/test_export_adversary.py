@@ -194,6 +194,42 @@ def test_a_table_written_anew_without_rows_takes_the_types_of_its_first_document
     assert {"id": 5, "v": 0.5} == (row if mode == "current" else row.get("new") or row["document"])
 
 
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("is_fleet", [False, True])
+def test_a_table_made_again_may_have_other_keys(is_fleet: bool, kind: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    make(tmp_path / "fleet.db", {"id": 7, "v": 7})
+    file = make(tmp_path / "a.db", {"id": 1, "v": 1})
+    source = [file, tmp_path / "fleet.db"] if is_fleet else file
+    export(source, **{kind: out})
+    with reactdb.connect(file) as db:
+        db.table_drop("games")
+        db.table_create("games", primary_key="code").insert([{"code": "k", "v": 2}, {"code": 5, "v": 3}])
+
+    done = export(source, **{kind: out})
+
+    found = [(row["_key"], row["v"]) for row in read(done.path, kind)]
+    assert done.was_rewritten
+    assert sorted([('"k"', 2), ("5", 3), *([("7", 7)] if is_fleet else [])]) == sorted(found)
+    with reactdb.connect(file) as db:
+        db.table("games").get("k").update({"v": 9})
+    assert 1 == export(source, **{kind: out}).rows
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_file_that_comes_to_a_fleet_may_have_other_keys(kind: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    file = make(tmp_path / "a.db", {"id": 1, "v": 1})
+    export([file, make(tmp_path / "b.db", {"id": 2, "v": 2})], **{kind: out})
+    files = [file, tmp_path / "b.db", make(tmp_path / "c.db", {"id": "x", "v": 3})]
+
+    done = export(files, **{kind: out})
+
+    assert [("1", 1), ("2", 2), ('"x"', 3)] == sorted(
+        ((row["_key"], row["v"]) for row in read(done.path, kind)), key=lambda one: one[1]
+    )
+
+
 def test_an_int_that_no_double_holds_may_be_the_value_before(tmp_path: Path) -> None:
     with reactdb.connect(tmp_path / "a.db") as db:
         games = db.table_create("games")

@@ -377,8 +377,8 @@ def read_columns(file: str, names: list[str]) -> list[dict[str, Any]]:
     types = {"seq": t.LongType(), "origin": t.StringType(), "new": t.BinaryType(), "old": t.BinaryType()}
     schema = t.StructType([t.StructField(name, types.get(name, t.StringType())) for name in names])
     rows = BatchMaker(schema, parse({"path": file, "read": "changes"}))
-    (pin,) = fleet.pin_files(parse({"path": file}).files)
-    batches = rows.batches([FileSlice(file, pin.database_id, 0, 10)])
+    with fleet.open_file(file, parse({"path": file}).files) as engine:
+        batches = rows.batches([FileSlice(file, engine.database_id, 0, 10)])
     return [row for batch in batches for row in batch.to_pylist()]
 
 

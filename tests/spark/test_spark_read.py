@@ -315,7 +315,7 @@ def test_inference_makes_a_variant_of_a_conflict(spark, odd):
         ({"tabel": "games"}, None, "unknown option tabel; the data source knows path, paths, table"),
         ({"table": "absent"}, None, "Table `absent` does not exist"),
         ({}, None, "option table is missing: there are games, notes"),
-        ({"table": "games", "asOf": 5000}, None, "asOf 5000 is in the future"),
+        ({"table": "games", "asOf": 5000}, None, "seq 5000 is in the future"),
         ({"read": "changes"}, "seq bigint, sqe bigint", "changes have no column sqe; there are seq, table"),
         ({"read": "changes"}, "ts string", "column ts is timestamp, not string"),
     ],

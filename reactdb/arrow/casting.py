@@ -11,37 +11,48 @@ Rule of this file: nothing else is cast, so no value changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from reactdb.lake.target import InexactNumber
+
+class InexactNumber(Exception):
+    """An int of a column that is to become a column of doubles is not exact in a double. Nothing was changed.
+
+    Attributes:
+        path: The column, and the fields within it, such as `place.zip`, `tags[]` or `counts{}`.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"column {path} has an int that no double holds exactly")
+        self.path = path
 
 
-def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def cast_batch(batch: Any, schema: pa.Schema) -> Any:
     """The rows in a wider schema.
+
+    Args:
+        batch: A RecordBatch or a Table.
 
     Raises:
         InexactNumber.
     """
     if batch.schema.equals(schema):
         return batch
-    arrays = []
+    columns = []
     for field in schema:
         place = batch.schema.get_field_index(field.name)
-        arrays.append(
-            pa.nulls(len(batch), field.type)
-            if place < 0
-            else cast_array(batch.column(place), field.type, field.name)
-        )
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def cast_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield cast_batch(batch, schema)
+        if place < 0:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+            continue
+        column = batch.column(place)
+        if isinstance(column, pa.ChunkedArray) and not column.type.equals(field.type):
+            chunks = [cast_array(chunk, field.type, field.name) for chunk in column.chunks]
+            columns.append(pa.chunked_array(chunks, field.type))
+        else:
+            columns.append(cast_array(column, field.type, field.name))
+    return type(batch).from_arrays(columns, schema=schema)
 
 
 def cast_array(array: Any, type_: Any, path: str = "") -> Any:
@@ -96,4 +107,4 @@ def _with_values(array: Any, type_: Any, values: Any) -> Any:
     return pa.Array.from_buffers(type_, len(array), array.buffers()[:2], array.null_count, 0, [values])
 
 
-__all__ = ["cast_array", "cast_batch", "cast_batches"]
+__all__ = ["InexactNumber", "cast_array", "cast_batch"]
