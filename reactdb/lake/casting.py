@@ -19,8 +19,6 @@ from pyarrow import types as kinds
 
 from reactdb.lake.target import InexactNumber
 
-Path = tuple[str, ...]
-
 
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The rows in a wider schema.
@@ -36,7 +34,7 @@ def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         arrays.append(
             pa.nulls(len(batch), field.type)
             if place < 0
-            else cast_array(batch.column(place), field.type, (field.name,))
+            else cast_array(batch.column(place), field.type, field.name)
         )
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -46,7 +44,7 @@ def cast_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterat
         yield cast_batch(batch, schema)
 
 
-def cast_array(array: Any, type_: Any, path: Path = ()) -> Any:
+def cast_array(array: Any, type_: Any, path: str = "") -> Any:
     """An array in a wider type. `path` names it for the error."""
     if array.type.equals(type_):
         return array
@@ -61,23 +59,23 @@ def cast_array(array: Any, type_: Any, path: Path = ()) -> Any:
         return _cast_struct(array, type_, path)
     if kinds.is_list(array.type) and kinds.is_list(type_):
         array = _from_zero(array)
-        values = cast_array(array.values, type_.value_type, (*path, "[]"))
+        values = cast_array(array.values, type_.value_type, f"{path}[]")
         return _with_values(array, type_, values)
     if kinds.is_map(array.type) and kinds.is_map(type_):
         array = _from_zero(array)
-        items = cast_array(array.items, type_.item_type, (*path, "{}"))
+        items = cast_array(array.items, type_.item_type, f"{path}{{}}")
         entries = pa.StructArray.from_arrays([array.keys, items], fields=[type_.key_field, type_.item_field])
         return _with_values(array, type_, entries)
     # Types of one meaning, such as string and large_string. The cast is safe, so it raises rather than change a value.
     return array.cast(type_)
 
 
-def _cast_struct(array: Any, type_: Any, path: Path) -> Any:
+def _cast_struct(array: Any, type_: Any, path: str) -> Any:
     names = {field.name: place for place, field in enumerate(array.type)}
     # `flatten` gives the fields with the nulls of the struct.
     parts = array.flatten()
     made = [
-        cast_array(parts[names[field.name]], field.type, (*path, field.name))
+        cast_array(parts[names[field.name]], field.type, f"{path}.{field.name}")
         if field.name in names
         else pa.nulls(len(array), field.type)
         for field in type_
@@ -98,22 +96,4 @@ def _with_values(array: Any, type_: Any, values: Any) -> Any:
     return pa.Array.from_buffers(type_, len(array), array.buffers()[:2], array.null_count, 0, [values])
 
 
-def paths_to_double(older: Any, later: Any, path: Path = ()) -> list[Path]:
-    """The places where int64 becomes double, from one type of struct, or schema, to a wider one."""
-    if kinds.is_int64(older) and kinds.is_float64(later):
-        return [path]
-    if kinds.is_struct(older) and kinds.is_struct(later):
-        return [
-            found
-            for field in older
-            if later.get_field_index(field.name) >= 0
-            for found in paths_to_double(field.type, later.field(field.name).type, (*path, field.name))
-        ]
-    if kinds.is_list(older) and kinds.is_list(later):
-        return paths_to_double(older.value_type, later.value_type, (*path, "[]"))
-    if kinds.is_map(older) and kinds.is_map(later):
-        return paths_to_double(older.item_type, later.item_type, (*path, "{}"))
-    return []
-
-
-__all__ = ["cast_array", "cast_batch", "cast_batches", "paths_to_double"]
+__all__ = ["cast_array", "cast_batch", "cast_batches"]

@@ -23,9 +23,10 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from reactdb.arrow.decoding import decode_many
-from reactdb.arrow.widening import Converter, cast_batch, make_inference, widen
+from reactdb.arrow.widening import Converter, make_inference, widen
 from reactdb.errors import SchemaMismatch, format_value
 from reactdb.json import dumps
+from reactdb.lake.casting import cast_array
 
 ADVICE = "contract evolve takes it into the table, and contract discard leaves it out"
 
@@ -131,11 +132,12 @@ class DocumentColumns:
         return None
 
     def cast(self, array: Any) -> Any:
-        """An array of `convert` as the columns are now."""
-        if array.type.equals(self.type):
-            return array
-        batch = pa.RecordBatch.from_arrays([array], names=["document"])
-        return cast_batch(batch, pa.schema([("document", self.type)])).column(0)
+        """An array of `convert` as the columns are now.
+
+        Raises:
+            InexactNumber.
+        """
+        return cast_array(array, self.type, "document")
 
     def take_evolution(self) -> Evolution:
         """What has happened since the last call."""

@@ -177,7 +177,7 @@ class Keys:
         code = pc.index_in(column, value_set=values).cast(pa.int64())
         return pc.add(pc.multiply(codes, pa.scalar(max(len(values), 1), pa.int64())), code)
 
-    def mask(self, rows: pa.Table) -> pa.ChunkedArray:
+    def mask(self, rows: pa.Table | pa.RecordBatch) -> Any:
         """Of each row, whether it has one of the keys."""
         columns = [
             rows.column(name) if rows.schema.field(name).type == type_ else rows.column(name).cast(type_)
@@ -347,7 +347,7 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         elif rows.schema.field(at).type == field.type:
             columns.append(rows.column(at))
         else:
-            chunks = [cast_array(chunk, field.type, (field.name,)) for chunk in rows.column(at).chunks]
+            chunks = [cast_array(chunk, field.type, field.name) for chunk in rows.column(at).chunks]
             columns.append(pa.chunked_array(chunks, field.type))
     return pa.Table.from_arrays(columns, schema=schema)
 

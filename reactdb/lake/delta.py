@@ -9,7 +9,8 @@ in the same commit, as Delta's own application transactions, which a table keeps
 
 Application transactions are found by their names only. So the position of a database is found by the names of its epochs: the
 newest epoch with the database's own seq is the position's. The number is a part of the names because `replace` may leave out
-databases, whose rows are gone and whose positions must not be found any more.
+databases, whose rows are gone and whose positions must not be found any more. Where it keeps the rows of databases that are not
+there now, whose names nobody knows, the settings name the older contents that still have their positions.
 
 The settings are in the table's configuration, `reactdb.settings`, one for each number: configuration and rows cannot change in
 one commit, so the settings of a new number are written first, and count when the rows with this number are there.
@@ -29,7 +30,6 @@ import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -39,7 +39,6 @@ from reactdb.clock import time_ns
 from reactdb.errors import DatabaseBusy, MissingExtra, SchemaMismatch, StorageError, UsageError
 from reactdb.lake.casting import cast_batches
 from reactdb.lake.data_files import (
-    DataFile,
     DataFileWriter,
     Keys,
     check_types,
@@ -62,9 +61,9 @@ if TYPE_CHECKING:
 LOG: Final = "_delta_log"
 SETTINGS: Final = "reactdb.settings"
 TRANSACTION: Final = "reactdb"
+# Among the settings: the numbers of the contents before, newest first, from which rows were kept.
+OLDER: Final = "older"
 FILE_NAME: Final = re.compile(r"reactdb-(\d{20})-[0-9a-f]{32}\.parquet")
-# Bounds of longer texts would make the log large. Delta's own writers cut them; a missing bound is right as well.
-MAX_BOUND_CHARACTERS: Final = 32
 # Features of readers that change nothing about the files: any other, such as deletion vectors, changes which rows a file has.
 KNOWN_FEATURES: Final = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 
@@ -79,6 +78,7 @@ class DeltaTarget:
 
     Raises:
         MissingExtra: The package deltalake is not installed.
+        UsageError: The path has `%` in it.
     """
 
     def __init__(self, path: str) -> None:
@@ -91,6 +91,9 @@ class DeltaTarget:
             raise MissingExtra("exporting to Delta", "deltalake 1.6.6 or later", "lake") from missing
         self._library = deltalake
         self.path = os.path.abspath(path)
+        if "%" in self.path:
+            # delta-rs writes such a table, and does not find the files then.
+            raise UsageError(f"{self.path}: a path of a Delta table cannot have `%` in it")
 
     # -----------------------------------------------------------------------------------------------------------
     # The table
@@ -164,20 +167,19 @@ class DeltaTarget:
         table = self._open()
         if table is None:
             return None
-        number = _number(table)
+        settings = _settings(table)
+        numbers = [_number(table), *settings.pop(OLDER, ())]
         positions = {}
         for database, epochs in databases.items():
-            seq = table.transaction_version(f"{TRANSACTION}:{number}:{database}")
-            if seq is not None:
-                names = (
-                    epoch
-                    for epoch in epochs
-                    if table.transaction_version(f"{TRANSACTION}:{number}:{database}:{epoch}") == seq
-                )
-                # Without one, the epoch is none of the database's: its history has changed, and the exporter says so.
-                positions[database] = DatabasePosition("", next(names, ""), seq)
-        settings = json.loads(table.metadata().configuration[SETTINGS] or "{}")
-        return TargetState(_schema(table), settings[str(number)], positions)
+            for number in numbers:
+                name = f"{TRANSACTION}:{number}:{database}"
+                seq = table.transaction_version(name)
+                if seq is not None:
+                    names = (epoch for epoch in epochs if table.transaction_version(f"{name}:{epoch}") == seq)
+                    # Without one, the epoch is none of the database's: its history has changed, and the exporter says so.
+                    positions[database] = DatabasePosition("", next(names, ""), seq)
+                    break
+        return TargetState(_schema(table), settings, positions)
 
     # -----------------------------------------------------------------------------------------------------------
     # Writing
@@ -204,8 +206,11 @@ class DeltaTarget:
         with self._writer(table.version() + 2, schema) as writer:
             write_all(writer, batches)
             writer.finish()
-            settings = json.loads(table.metadata().configuration[SETTINGS] or "{}")
-            settings = {str(number): settings[str(number)], str(number + 1): dict(note.settings)}
+            before = _settings(table)
+            after = dict(note.settings)
+            if note.keeps_others:
+                after[OLDER] = [number, *before.get(OLDER, ())]
+            settings = {str(number): before, str(number + 1): after}
             with self._errors("written"):
                 table.alter.set_table_properties(
                     {SETTINGS: json.dumps(settings, sort_keys=True)}, raise_if_not_exists=False
@@ -319,9 +324,16 @@ class DeltaTarget:
         from deltalake.transaction import AddAction, RemoveAction
 
         now = time_ns() // 1_000_000
+        # No bounds and no counts of nulls: where a column has none, as one with NaN, one of booleans or one that came later,
+        # deltalake's dataset of Arrow takes them for null, and a filter on the column passes over the whole file.
         actions: list[AddAction | RemoveAction] = [
             AddAction(
-                os.path.basename(file.path), file.bytes, {}, now, True, json.dumps(_statistics(file, schema))
+                os.path.basename(file.path),
+                file.bytes,
+                {},
+                now,
+                True,
+                json.dumps({"numRecords": file.metadata.num_rows}),
             )
             for file in writer.files
         ]
@@ -358,15 +370,25 @@ class DeltaTarget:
 
     @contextmanager
     def _errors(self, verb: str) -> Iterator[None]:
-        # delta-rs raises plain Exceptions for some errors of its parts.
-        with storage_errors(self.path, verb, Exception):
-            yield
+        # delta-rs raises plain Exceptions for some errors of its parts, and a BaseException after a fork.
+        try:
+            with storage_errors(self.path, verb, Exception):
+                yield
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            raise StorageError(f"{self.path} cannot be {verb}: {error}") from error
 
 
 def _number(table: DeltaTable) -> int:
     number = table.transaction_version(TRANSACTION)
     assert number is not None
     return number
+
+
+def _settings(table: DeltaTable) -> dict[str, Any]:
+    settings = json.loads(table.metadata().configuration[SETTINGS] or "{}")
+    return dict(settings[str(_number(table))])
 
 
 def _schema(table: DeltaTable) -> pa.Schema:
@@ -410,70 +432,3 @@ def _check_nested(type_: pa.DataType, within: str) -> None:
         _check_nested(type_.value_type, within)
     elif kinds.is_map(type_):
         _check_nested(type_.item_type, within)
-
-
-def _statistics(file: DataFile, schema: pa.Schema) -> dict[str, Any]:
-    """The statistics with which readers pass over files: rows, and the bounds and nulls of columns on the top level.
-
-    No bounds for doubles: Parquet's leave out NaN, which Delta's readers put above all numbers.
-    """
-    smallest: dict[str, Any] = {}
-    largest: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    columns = {field.name: field.type for field in schema if not kinds.is_nested(field.type)}
-    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-    at = 0
-    for field in schema:
-        index, at = at, at + _leaves(field.type)
-        if field.name not in columns:
-            continue
-        statistics = [group.column(index).statistics for group in groups]
-        if any(one is None or not one.has_null_count for one in statistics):
-            continue
-        nulls[field.name] = sum(one.null_count for one in statistics)
-        # A group of nulls only has no bounds, and needs none.
-        bounded = [one for one in statistics if one.null_count < one.num_values + one.null_count]
-        if not bounded or not all(one.has_min_max for one in bounded):
-            continue
-        low = _bound(min(one.min for one in bounded), field.type, False)
-        high = _bound(max(one.max for one in bounded), field.type, True)
-        if low is not None and high is not None:
-            smallest[field.name], largest[field.name] = low, high
-    return {
-        "numRecords": file.metadata.num_rows,
-        "minValues": smallest,
-        "maxValues": largest,
-        "nullCount": nulls,
-    }
-
-
-def _leaves(type_: pa.DataType) -> int:
-    """The number of columns that Parquet makes of a column."""
-    if kinds.is_struct(type_):
-        return sum(_leaves(field.type) for field in type_)
-    if kinds.is_list(type_):
-        return _leaves(type_.value_type)
-    if kinds.is_map(type_):
-        return _leaves(type_.key_type) + _leaves(type_.item_type)
-    return 1
-
-
-def _bound(value: Any, type_: pa.DataType, upper: bool) -> Any:
-    """A bound as Delta's log has it; None for types without one there."""
-    if kinds.is_signed_integer(type_):
-        return value
-    if kinds.is_string(type_):
-        return value if len(value) <= MAX_BOUND_CHARACTERS else None
-    if kinds.is_date32(type_) and isinstance(value, date):
-        return value.isoformat()
-    if kinds.is_timestamp(type_) and isinstance(value, datetime):
-        # The log has milliseconds: an upper bound goes to the next one.
-        value = value.astimezone(UTC)
-        whole = value.replace(microsecond=value.microsecond // 1000 * 1000)
-        if upper and whole != value:
-            try:
-                whole += timedelta(milliseconds=1)
-            except OverflowError:
-                return None
-        return whole.strftime("%Y-%m-%dT%H:%M:%S.").zfill(20) + f"{whole.microsecond // 1000:03}Z"
-    return None

@@ -18,7 +18,7 @@ from datetime import datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from reactdb.errors import InvalidOption, MissingExtra, format_value
+from reactdb.errors import InvalidOption, MissingExtra, UsageError, format_value
 from reactdb.lake.fleet import FileOptions, is_one_file
 
 if TYPE_CHECKING:
@@ -191,6 +191,10 @@ def check_packages(format_: str) -> None:
 
 def _paths_of(source: Any) -> tuple[str, ...]:
     if hasattr(source, "table_list"):
+        if source.path == ":memory:":
+            raise UsageError(
+                "an export reads a file, and this database is in memory: write it to one with db.backup(path)"
+            )
         return (source.path,)
     if isinstance(source, (str, os.PathLike)):
         return (os.fspath(source),)

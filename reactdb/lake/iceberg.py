@@ -96,8 +96,8 @@ class IcebergTarget:
         except ImportError as missing:
             raise MissingExtra("exporting to Iceberg", "pyiceberg[sql-sqlite]", "lake") from missing
         self.path = os.path.abspath(path)
-        if set("?#") & set(self.path):
-            raise UsageError(f"{self.path}: a path of an Iceberg table cannot have `?` or `#` in it")
+        if set("?#%") & set(self.path):
+            raise UsageError(f"{self.path}: a path of an Iceberg table cannot have `?`, `#` or `%` in it")
         self.table = table
         self._identifier = (NAMESPACE, table)
         self._location = os.path.join(self.path, NAMESPACE, _folder_name(table))

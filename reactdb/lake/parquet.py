@@ -14,19 +14,18 @@ Rule of this file: rows are streamed, so memory is bounded by the rows of a call
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from reactdb.errors import DiskFull, StorageError
-from reactdb.lake.casting import cast_array, cast_batches, paths_to_double
+from reactdb.lake.casting import cast_array, cast_batches
+from reactdb.lake.data_files import Keys, needs_rewrite, storage_errors
 from reactdb.lake.parts import (
     GENERATION,
     INCREMENT,
@@ -42,7 +41,7 @@ from reactdb.lake.target import Note, TargetState
 FILE = "part-00000.parquet"
 # A group of rows ends with the batch that brings it to one of these. Readers hold a group in memory, writers too.
 GROUP_ROWS = 128 * 1024
-GROUP_BYTES = 16 * 1024 * 1024
+GROUP_BYTES = 32 * 1024 * 1024
 BATCH_ROWS = 16 * 1024
 
 
@@ -74,7 +73,8 @@ class ParquetTarget:
         with self._folder.lock():
             if self._is_one_state and self._folder.numbers():
                 # A run that was killed after its commit has not done it.
-                self._folder.point_to_newest()
+                with self._errors():
+                    self._folder.point_to_newest()
             yield
 
     def state(self, databases: Mapping[str, Sequence[str]]) -> TargetState | None:
@@ -93,7 +93,7 @@ class ParquetTarget:
     def replace(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
         if self._is_one_state:
             return self._commit(schema, batches, note)
-        with self._folder.stage() as staged:
+        with self._errors(), self._folder.stage() as staged:
             count = write_file(staged, schema, batches)
             # The newest part goes first, so that what is left is whole at any moment: a beginning, with its own positions.
             for number in reversed(self._folder.numbers()):
@@ -117,8 +117,8 @@ class ParquetTarget:
         return count
 
     def merge(self, rows: pa.Table, deleted: pa.Table, keys: Sequence[str], note: Note) -> None:
-        gone = pa.concat_tables([rows.select(list(keys)), deleted.select(list(keys))])
-        kept = (without_keys(batch, gone) for batch in self.scan())
+        gone = Keys(pa.concat_tables([rows.select(list(keys)), deleted.select(list(keys))]))
+        kept = (batch.filter(pc.invert(gone.mask(batch))) for batch in self.scan())
         self._commit(rows.schema, (batch for part in (kept, rows.to_batches()) for batch in part), note)
 
     def widen(self, schema: pa.Schema) -> None:
@@ -126,8 +126,9 @@ class ParquetTarget:
         assert self._schema is not None
         self._check_exact(schema)
         if not self._is_one_state:
-            for number in self._folder.numbers():
-                self._rewrite(number, schema)
+            with self._errors():
+                for number in self._folder.numbers():
+                    self._rewrite(number, schema)
         # A state of its own gets the schema with its next generation, which has to be written anyway.
         self._schema = schema
 
@@ -138,11 +139,15 @@ class ParquetTarget:
             newest.kind, newest.number, newest.rows, dict(note.settings), newest.schema, newest.extents,
             dict(note.positions),
         )  # fmt: skip
-        self._folder.replace_manifest(manifest)
+        with self._errors():
+            self._folder.replace_manifest(manifest)
         self._newest = manifest
 
+    def _errors(self) -> AbstractContextManager[None]:
+        return storage_errors(self._folder.path, "written")
+
     def _commit(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
-        with self._folder.stage() as staged:
+        with self._errors(), self._folder.stage() as staged:
             count = write_file(staged, schema, batches)
             self._commit_staged(staged, schema, count, note)
         return count
@@ -167,12 +172,11 @@ class ParquetTarget:
 
     def lookup(self, keys: pa.Table, where_current: bool) -> pa.Table:
         assert self._schema is not None
+        wanted = Keys(keys)
         found = []
         for batch in self.scan():
             chosen = batch.filter(batch.column("is_current")) if where_current else batch
-            chosen = with_keys(chosen, keys)
-            if len(chosen):
-                found.append(chosen)
+            found.append(chosen.filter(wanted.mask(chosen)))
         return pa.Table.from_batches(found, self._schema)
 
     def _file(self, number: int) -> str:
@@ -184,15 +188,16 @@ class ParquetTarget:
     def _check_exact(self, schema: pa.Schema) -> None:
         """Raises: InexactNumber."""
         assert self._schema is not None
-        paths = paths_to_double(pa.struct(list(self._schema)), pa.struct(list(schema)))
-        names = list(dict.fromkeys(path[0] for path in paths))
+        names = [
+            field.name for field in self._schema if needs_rewrite(field.type, schema.field(field.name).type)
+        ]
         if not names:
             return
         numbers = [self._newest.number] if self._is_one_state and self._newest else self._folder.numbers()
         for number in numbers:
             for batch in read_file(self._file(number), names):
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                    cast_array(column, schema.field(name).type, (name,))
+                    cast_array(column, schema.field(name).type, name)
 
     def _rewrite(self, number: int, schema: pa.Schema) -> None:
         """Write an increment again, with another schema, in place of its file."""
@@ -225,14 +230,18 @@ class ParquetSnapshot:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Nothing to lock: of two runs, the one that ends first gives the folder its name, and the other fails."""
-        refuse_taken(self.path, self._overwrite)
+        with storage_errors(self.path, "read"):
+            refuse_taken(self.path, self._overwrite)
         yield
 
     def state(self, databases: Mapping[str, Sequence[str]]) -> TargetState | None:
         return None
 
     def create(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
-        with whole_folder(self.path, self._overwrite) as (staged, commit):
+        with (
+            storage_errors(self.path, "written"),
+            whole_folder(self.path, self._overwrite) as (staged, commit),
+        ):
             count = write_file(staged, schema, batches)
             commit(make_manifest("snapshot", 1, count, schema, note))
         return count
@@ -255,7 +264,7 @@ def write_file(folder: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 
 def _write(path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
     count = 0
-    with disk_errors(path), pq.ParquetWriter(path, schema) as writer:
+    with pq.ParquetWriter(path, schema) as writer:
         for table in grouped(schema, batches):
             count += len(table)
             writer.write_table(table, row_group_size=len(table))
@@ -280,7 +289,7 @@ def grouped(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
 
 
 def read_schema(path: str) -> pa.Schema:
-    with file_errors(path):
+    with storage_errors(path, "read"):
         return pq.read_schema(path)
 
 
@@ -290,64 +299,9 @@ def read_file(path: str, columns: Sequence[str] | None = None) -> Iterator[pa.Re
     Raises:
         StorageError: It cannot be read.
     """
-    with file_errors(path), pq.ParquetFile(path) as file:
+    with storage_errors(path, "read"), pq.ParquetFile(path) as file:
         names = None if columns is None else [name for name in columns if name in file.schema_arrow.names]
         yield from file.iter_batches(batch_size=BATCH_ROWS, columns=names)
-
-
-@contextmanager
-def file_errors(path: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        raise StorageError(f"{path} cannot be read: {error}") from error
-
-
-@contextmanager
-def disk_errors(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"no room on the disk for {path}") from error
-        raise StorageError(f"{path} cannot be written: {error}") from error
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Rows by their keys
-
-
-def without_keys(batch: pa.RecordBatch, keys: pa.Table) -> pa.RecordBatch:
-    """The rows whose keys are not among these."""
-    return _join(batch, keys, "left anti")
-
-
-def with_keys(batch: pa.RecordBatch, keys: pa.Table) -> pa.RecordBatch:
-    """The rows whose keys are among these."""
-    return _join(batch, keys, "left semi")
-
-
-def _join(batch: pa.RecordBatch, keys: pa.Table, how: str) -> pa.RecordBatch:
-    if not len(batch) or not len(keys):
-        return batch if how == "left anti" else batch.slice(0, 0)
-    names = keys.column_names
-    if len(names) == 1:
-        mask = pc.is_in(batch.column(names[0]), value_set=keys.column(0).combine_chunks())
-        return batch.filter(pc.invert(mask) if how == "left anti" else mask)
-    # Arrow joins no tables with structs or lists, so the rows' numbers are joined, and then taken.
-    # The columns get numbers for names, because Arrow takes a name such as `a.b` for the path of a field.
-    places = [str(place) for place in range(len(names))]
-    keys = keys.rename_columns(places)
-    numbered = pa.table([batch.column(name) for name in names], names=places).append_column(
-        NUMBER, pa.array(range(len(batch)), pa.int64())
-    )
-    numbers = numbered.join(keys, keys=places, join_type=how, use_threads=False).column(NUMBER)
-    return batch.take(
-        pc.array_take(numbers.combine_chunks(), pc.array_sort_indices(numbers.combine_chunks()))
-    )
-
-
-NUMBER = "\x00row"
 
 
 __all__ = ["ParquetSnapshot", "ParquetTarget"]

@@ -30,16 +30,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from reactdb.errors import DatabaseBusy, StorageError, UsageError
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from reactdb.errors import CannotOpen, DatabaseBusy, StorageError, UsageError
+from reactdb.lake.folder_lock import LOCK, lock_folder
 
 MANIFEST: Final = "_reactdb.json"
 STAGING: Final = "_staging-"
-LOCK: Final = "_lock"
 FORMAT: Final = 1
 # Readers see the numbers of appended parts as a partition column; replaced parts are hidden from readers of the whole folder.
 INCREMENT: Final = "increment="
@@ -121,6 +116,8 @@ class PartFolder:
             names = os.listdir(self.path)
         except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise CannotOpen(self.path, error.strerror or str(error)) from error
         return sorted(int(match[1]) for name in names if (match := self._name.fullmatch(name)))
 
     def folder_of(self, number: int) -> str:
@@ -136,7 +133,7 @@ class PartFolder:
         try:
             with open(name, encoding="utf-8") as file:
                 return _read(json.load(file))
-        except (ValueError, TypeError, KeyError, AttributeError, FileNotFoundError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
             raise StorageError(f"{name} is no manifest of this reactdb: {error}") from error
 
     def newest(self) -> Manifest | None:
@@ -174,23 +171,15 @@ class PartFolder:
         Raises:
             DatabaseBusy: Another process is writing to it.
             UsageError: As `newest`; then nothing was created.
+            CannotOpen: The folder cannot be created, or written to.
         """
         self.newest()
-        os.makedirs(self.path, exist_ok=True)
-        lock = os.open(os.path.join(self.path, LOCK), os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            if fcntl is not None:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise DatabaseBusy(f"another run is writing to {self.path}") from None
-                # This is safe only under the lock: no other run can be staging now.
-                for name in os.listdir(self.path):
-                    if name.startswith(STAGING):
-                        shutil.rmtree(os.path.join(self.path, name))
+        with lock_folder(self.path) as alone:
+            # This is safe only under the lock: no other run can be staging now.
+            for name in os.listdir(self.path) if alone else ():
+                if name.startswith(STAGING):
+                    shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)
             yield
-        finally:
-            os.close(lock)
 
     @contextmanager
     def stage(self) -> Iterator[str]:

@@ -18,10 +18,10 @@ from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption
 from reactdb.lake.fleet import FileOptions, open_file
 from reactdb.lake.reach import Reach
 from reactdb.store import exports
-from reactdb.store.catalogue import TableInfo
+from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.engine import Engine
-from reactdb.store.log import name_of
-from reactdb.store.snapshot import Snapshot
+from reactdb.store.log import PastNames, name_of
+from reactdb.store.snapshot import Snapshot, read_head_seq
 from reactdb.values.scalars import EPOCH, microseconds_of
 
 READ = "read"
@@ -95,15 +95,25 @@ class FileReader:
             yield snapshot
 
     def table_at(self, name: str, seq: int) -> TableInfo | None:
-        """The table that has this name at `seq`; None where there is none."""
+        """The table that had this name at `seq`; None where there is none."""
         with self._snapshot() as snapshot:
-            info = snapshot.catalogue.at(name, seq)
+            info = _catalogue_of(snapshot, seq).at(name, seq)
             return info if info is not None and info.owner is None else None
 
     def table_ids(self, name: str) -> tuple[int, ...]:
-        """The numbers of all tables that have, or had, this name."""
+        """The numbers of all tables of this name, also of those that were dropped."""
         with self._snapshot() as snapshot:
             return exports.find_table_ids(snapshot, name)
+
+    def was_renamed(self, name: str, since: int) -> bool:
+        """Whether a table that was there at `since` has got this name later, or lost it by another."""
+        with self._snapshot() as snapshot:
+            then, now = _catalogue_of(snapshot, since), snapshot.catalogue
+            return any(
+                (then.by_id[number].reference == name) != (info.reference == name)
+                for number, info in now.by_id.items()
+                if info.created <= since
+            )
 
     def count(self, table: TableInfo) -> int:
         """How many documents the table has now."""
@@ -189,6 +199,12 @@ class FileReader:
             entries.bodies,
         )
         return page, position
+
+
+def _catalogue_of(snapshot: Snapshot, seq: int) -> Catalogue:
+    """The catalogue with the names that tables had at `seq`."""
+    names = PastNames().at(snapshot, seq, read_head_seq(snapshot.connection))
+    return snapshot.catalogue.copy_renamed(names)
 
 
 @contextmanager

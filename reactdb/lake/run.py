@@ -56,7 +56,7 @@ from reactdb.lake.rows import (
     version_batch,
 )
 from reactdb.lake.staging import StagedRows
-from reactdb.lake.target import InexactNumber, LakeTable, Note, TargetState, path_text
+from reactdb.lake.target import InexactNumber, LakeTable, Note, TargetState
 from reactdb.store.catalogue import TableInfo
 from reactdb.values.collation import key_value
 
@@ -157,6 +157,10 @@ class ExportRun:
             check_table(self.table, self.reaches)
         with target.lock():
             state = target.state(self._epochs())
+            if state is not None and self._is_behind(state):
+                # Another run has brought the table further, after this one had looked at the files.
+                self.reaches = read_reaches(self.files)
+                state = target.state(self._epochs())
             if state is not None and not overwrite:
                 self._take_state(target, state)
                 if not self._has_news():
@@ -165,6 +169,11 @@ class ExportRun:
                     # All of it fits, or nothing is written.
                     self._bring_up_to_date(None, state, overwrite)
                     self._take_state(target, state)
+                if state.settings.get("is_empty"):
+                    # It has no columns of documents yet, so these make it as at the first time.
+                    overwrite = True
+                    self.schema, self.known, self.is_first = None, {}, True
+                    self.columns = self._make_columns()
             self._bring_up_to_date(target, state, overwrite)
             return self._finish(target.path)
 
@@ -207,7 +216,7 @@ class ExportRun:
                     f"{target.path} was written {before}, and cannot go on {now}: choose another folder, or give overwrite"
                 )
         self.known = dict(state.positions)
-        if not self.is_fleet and self.known and self.reaches and self.reaches[0].database not in self.known:
+        if not self.is_fleet and self.reaches and self.reaches[0].database not in self.known:
             raise HistoryDiverged(
                 f"{self.reaches[0].path} is another database than the one that {target.path} was made from"
             )
@@ -216,6 +225,12 @@ class ExportRun:
         self.has_key = bool(state.settings.get("has_key"))
         self.is_first = False
         self.columns = self._make_columns()
+
+    def _is_behind(self, state: TargetState) -> bool:
+        return any(
+            reach.database in state.positions and state.positions[reach.database].seq > reach.position.seq
+            for reach in self.reaches
+        )
 
     def _has_news(self) -> bool:
         """Whether a file has changes that the table lacks. Raises: as `reach.check_has`."""
@@ -260,7 +275,7 @@ class ExportRun:
 
     def _fix(self, error: InexactNumber) -> None:
         """A column of ints stays one, and its doubles become conflicts."""
-        path = path_text(error.path if self.mode == "current" else error.path[1:])
+        path = error.path if self.mode == "current" else error.path.partition(".")[2]
         assert path not in self._fixed
         self._fixed.add(path)
 
@@ -313,7 +328,10 @@ class ExportRun:
         with open_reader(reach, self.files) as reader:
             then = self._table_at(reader, before.seq)
             now = self._table_at(reader, reach.position.seq)
-        return then is not None and (now is None or now.id != then.id)
+        if then is None:
+            # The changes since are all there is of a table made since, but not of one that got its name since.
+            return now is not None and now.created <= before.seq
+        return now is None or now.id != then.id
 
     def _write_whole(
         self,
@@ -347,6 +365,7 @@ class ExportRun:
                     else:
                         gone = None if self.is_first else {reach.database for reach in reaches}
                         kept = () if gone is None else self._rows_but(target, gone, schema)
+                        note = replace(note, keeps_others=gone is not None)
                         target.replace(schema, chain(kept, stage.batches(schema)), note)
                     self._commit(schema, note)
                     self.outcome.rows += stage.rows
@@ -594,7 +613,8 @@ class ExportRun:
             if not self.is_first:
                 target.advance(note)
                 self._commit(self.schema, note)
-            return
+            if not is_replaced or not self.is_first:
+                return
         if self.is_first:
             write = target.replace if is_replaced else target.create
         else:
@@ -630,6 +650,7 @@ class ExportRun:
             self._total += reach.position.seq - since
             with open_reader(reach, self.files) as reader:
                 ids = self._table_ids(reader)
+                self._refuse_renamed(reader, before)
                 if reach in bases and reach.oldest:
                     self.outcome.begins_late.append(reach.path)
                     for info in self._tables_before(reader):
@@ -672,6 +693,16 @@ class ExportRun:
         info = self._table_at(reader, reader.reach.position.seq)
         return () if info is None else (info.id,)
 
+    def _refuse_renamed(self, reader: FileReader, before: DatabasePosition | None) -> None:
+        """Raises: HistoryDiverged: Of `changes`, the older changes of a renamed table are missing, or are too many."""
+        if self.mode != "changes" or self.table is None or before is None:
+            return
+        if reader.was_renamed(self.table, before.seq):
+            raise HistoryDiverged(
+                f"a table of {reader.reach.path} was renamed to or from {self.table} since it was read up to seq "
+                f"{before.seq}: set overwrite to write all changes of the present table"
+            )
+
     def _tables_before(self, reader: FileReader) -> Iterable[TableInfo]:
         """The tables that are older than the log."""
         for name, created in reader.reach.position.tables.items():
@@ -706,12 +737,15 @@ class ExportRun:
             fields += [pa.field(KEY, TEXT)] if self.has_key else []
             fields += list(type_) or [pa.field(str(self.primary_key), TEXT)]
         elif self.mode == "changes":
-            document = TEXT if self.is_text else type_
+            document = TEXT if self.is_text or self._is_empty() else type_
             fields = [
                 pa.field(name, document if one is None else one) for name, one in CHANGE_COLUMNS.items()
             ]
         else:
-            fields = [pa.field(name, type_ if one is None else one) for name, one in VERSION_COLUMNS.items()]
+            document = TEXT if self._is_empty() else type_
+            fields = [
+                pa.field(name, document if one is None else one) for name, one in VERSION_COLUMNS.items()
+            ]
         if columns.has_conflicts or (self.schema is not None and CONFLICTS in self.schema.names):
             fields.append(pa.field(CONFLICTS, TEXT))
         if self.schema is not None:
@@ -733,7 +767,12 @@ class ExportRun:
             "at": at,
             "primary_key": self.primary_key,
             "has_key": self.has_key,
+            "is_empty": self._is_empty(),
         }
+
+    def _is_empty(self) -> bool:
+        """Whether no document was seen yet. Then text takes the place of the unknown types."""
+        return not self.is_text and not self.columns.type.num_fields
 
     def _note(
         self, positions: Mapping[str, DatabasePosition], extents: Sequence[Extent] = (), at: str | None = None

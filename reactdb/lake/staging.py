@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from reactdb.lake.casting import cast_batch
+from reactdb.lake.data_files import storage_errors
 
 MOST_BYTES_IN_MEMORY = 16 * 1024 * 1024
 
@@ -86,6 +87,12 @@ class StagedRows:
 
     def _spill(self) -> None:
         """Write the batches in memory to files, each with batches of one schema."""
+        with storage_errors(self._target, "written"):
+            self._write_held()
+        self._held.clear()
+        self._held_bytes = 0
+
+    def _write_held(self) -> None:
         if self._folder is None:
             self._folder = self._make_folder()
         start = 0
@@ -100,8 +107,6 @@ class StagedRows:
                     writer.write_batch(self._held[start])
                     start += 1
             self._files.append(path)
-        self._held.clear()
-        self._held_bytes = 0
 
 
 def remove_remains(target: str) -> None:

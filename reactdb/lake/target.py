@@ -32,20 +32,12 @@ class InexactNumber(Exception):
     """An int of a column that is to become a column of doubles is not exact in a double. Nothing was changed.
 
     Attributes:
-        path: The column, and the fields within it; `[]` are the elements of a list, `{}` the values of a map.
+        path: The column, and the fields within it, such as `place.zip`, `tags[]` or `counts{}`.
     """
 
-    def __init__(self, path: tuple[str, ...]) -> None:
-        super().__init__(f"column {path_text(path)} has an int that no double holds exactly")
+    def __init__(self, path: str) -> None:
+        super().__init__(f"column {path} has an int that no double holds exactly")
         self.path = path
-
-
-def path_text(path: Sequence[str]) -> str:
-    """A path such as `place.zip` or `tags[]`."""
-    text = ""
-    for step in path:
-        text += step if step in ("[]", "{}") or not text else f".{step}"
-    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +63,13 @@ class Note:
         settings: What the table is, as JSON values. The same in each commit of a table, but `replace` may change them.
         positions: Database id -> how far it has been read after this commit, of all databases ever read.
         extents: The changes in this commit; empty where documents were read.
+        keeps_others: Of `replace`: the rows of databases without a position here are kept, so their positions are, too.
     """
 
     settings: Mapping[str, Any]
     positions: Mapping[str, DatabasePosition]
     extents: Sequence[Extent] = field(default=())
+    keeps_others: bool = False
 
 
 class LakeTable(Protocol):

@@ -382,7 +382,7 @@ class TargetSuite:
             target.state({})
             target.widen(wide)
 
-        assert ("s", "x") == caught.value.path
+        assert "s.x" == caught.value.path
         state = self.make(tmp_path / "t").state({})
         assert state is not None
         assert schema.equals(state.schema)

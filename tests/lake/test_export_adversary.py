@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
 
 import reactdb
-from reactdb.errors import CannotOpen, SchemaMismatch, UsageError
-from reactdb.lake import export
+from reactdb.errors import CannotOpen, HistoryDiverged, SchemaMismatch, StorageError, UsageError
+from reactdb.lake import export, run
+from tests.lake import answers
 from tests.lake.answers import read
 
 TABLE = "a..b-."
 FORMATS = ["delta", "iceberg"]
+ALL = ["parquet", *FORMATS]
+MODES = ["current", "scd2", "changes"]
 
 
 @pytest.fixture
@@ -81,6 +85,205 @@ def test_a_folder_of_another_format_is_refused(tmp_path: Path, kind: str) -> Non
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="another user needs a fork")
+def make(file: Path, *documents: dict[str, Any], table: str = "games") -> Path:
+    with reactdb.connect(file) as db:
+        db.table_create(table, exist_ok=True).insert(list(documents), conflict="replace")
+    return file
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_another_database_under_the_same_name_is_refused(kind: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    file = make(tmp_path / "a.db", {"id": 1, "v": "a"})
+    rows = read(export(file, **{kind: out}).path, kind)
+    shutil.copy(make(tmp_path / "b.db", {"id": 1, "v": "b"}), file)
+
+    with pytest.raises(HistoryDiverged, match="another database"):
+        export(file, **{kind: out})
+
+    done = export(file, overwrite=True, **{kind: out})
+    assert [{"id": 1, "v": "a"}] == rows
+    assert [{"id": 1, "v": "b"}] == read(done.path, kind)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_file_that_comes_back_goes_on_also_after_others_were_written_anew(
+    kind: str, tmp_path: Path
+) -> None:
+    out = str(tmp_path / "out")
+    fleet = tmp_path / "fleet"
+    fleet.mkdir()
+    for name in ("a", "b"):
+        make(fleet / f"{name}.db", {"id": 1, "v": name})
+    export(str(fleet), **{kind: out})
+    shutil.move(fleet / "b.db", tmp_path / "b.db")
+    for _ in range(2):
+        with reactdb.connect(fleet / "a.db") as db:
+            db.table_drop("games")
+        make(fleet / "a.db", {"id": 2, "v": "a"})
+        assert export(str(fleet), **{kind: out}).was_rewritten
+    shutil.move(tmp_path / "b.db", fleet / "b.db")
+    make(fleet / "b.db", {"id": 2, "v": "b"})
+
+    done = export(str(fleet), **{kind: out})
+
+    assert (1, False) == (done.rows, done.was_rewritten)
+    found = sorted((row["v"], row["id"]) for row in read(done.path, kind))
+    assert [("a", 2), ("b", 1), ("b", 2)] == found
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_table_that_got_its_name_since_comes_with_its_older_documents(
+    mode: str, kind: str, tmp_path: Path
+) -> None:
+    out = str(tmp_path / "out")
+    fleet = tmp_path / "fleet"
+    fleet.mkdir()
+    make(fleet / "a.db", {"id": 1, "v": "a"})
+    make(fleet / "b.db", {"id": 1, "v": "b"}, table="other")
+    export(str(fleet), "games", mode=mode, **{kind: out})
+    with reactdb.connect(fleet / "b.db") as db:
+        db.table_rename("other", "games")
+    make(fleet / "b.db", {"id": 2, "v": "b"})
+
+    if mode == "changes":
+        with pytest.raises(HistoryDiverged, match="renamed"):
+            export(str(fleet), "games", mode=mode, **{kind: out})
+    done = export(str(fleet), "games", mode=mode, overwrite=mode == "changes", **{kind: out})
+
+    assert 3 == len(read(done.path, kind))
+    assert 0 == export(str(fleet), "games", mode=mode, **{kind: out}).rows
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_renamed_table_and_a_new_one_of_its_name_are_two(mode: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    file = make(tmp_path / "a.db", {"id": 1})
+    export(file, "games", mode=mode, parquet=out)
+    with reactdb.connect(make(file, {"id": 2})) as db:
+        db.table_rename("games", "other")
+    make(file, {"id": 3})
+
+    if mode == "changes":
+        # The change of document 2 belongs to a table of another name now.
+        with pytest.raises(HistoryDiverged, match="renamed"):
+            export(file, "games", mode=mode, parquet=out)
+    done = export(file, "games", mode=mode, overwrite=mode == "changes", parquet=out)
+
+    name = {"current": None, "scd2": "document", "changes": "new"}[mode]
+    rows = read(done.path)
+    assert [3] == [row["id"] if name is None else row[name]["id"] for row in rows]
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_table_written_anew_without_rows_takes_the_types_of_its_first_documents(
+    mode: str, kind: str, tmp_path: Path
+) -> None:
+    out = str(tmp_path / "out")
+    export(make(tmp_path / "a.db", {"id": "x", "v": 1}), mode=mode, **{kind: out})
+    file = make(tmp_path / "b.db")
+
+    done = export(file, mode=mode, overwrite=True, **{kind: out})
+    assert [] == read(done.path, kind)
+    assert 0 == export(file, mode=mode, **{kind: out}).rows
+    make(file, {"id": 5, "v": 0.5})
+
+    row = read(export(file, mode=mode, **{kind: out}).path, kind)[0]
+    assert {"id": 5, "v": 0.5} == (row if mode == "current" else row.get("new") or row["document"])
+
+
+def test_an_int_that_no_double_holds_may_be_the_value_before(tmp_path: Path) -> None:
+    with reactdb.connect(tmp_path / "a.db") as db:
+        games = db.table_create("games")
+        games.insert({"id": 1, "x": 2**53 + 1})
+        for value in (0.5, 2**53 + 1, 0.25):
+            games.get(1).update({"x": value})
+
+        rows = read(export(db, mode="changes", parquet=tmp_path / "out").path)
+
+        assert answers.wanted_changes(db) == answers.changes(rows)
+
+
+@pytest.mark.parametrize("name", ["[]", "{}", "b"])
+def test_an_int_that_no_double_holds_may_be_in_a_field_of_any_name(name: str, tmp_path: Path) -> None:
+    with reactdb.connect(tmp_path / "a.db") as db:
+        games = db.table_create("games")
+        games.insert({"id": 1, "a": {name: 2**53 + 1}, name: 2**53 + 1})
+        export(db, parquet=tmp_path / "out")
+        games.insert({"id": 2, "a": {name: 0.5}, name: 0.5})
+
+        rows = read(export(db, parquet=tmp_path / "out").path)
+
+        assert answers.wanted_current(db) == answers.current(rows)
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_run_that_was_overtaken_after_it_looked_at_the_file_goes_on(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = str(tmp_path / "out")
+    file = make(tmp_path / "a.db", {"id": 1})
+    export(file, **{kind: out})
+    real = run.read_reaches
+
+    def overtaken(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(run, "read_reaches", real)
+        reaches = real(*arguments, **options)
+        make(file, {"id": 2})
+        export(file, **{kind: out})
+        make(file, {"id": 3})
+        return reaches
+
+    monkeypatch.setattr(run, "read_reaches", overtaken)
+    done = export(file, **{kind: out})
+
+    assert [1, 2, 3] == sorted(row["id"] for row in read(done.path, kind))
+
+
+def test_a_database_in_memory_is_refused_by_name(tmp_path: Path) -> None:
+    with reactdb.connect(":memory:") as db:
+        db.table_create("games").insert({"id": 1})
+        with pytest.raises(UsageError, match="in memory"):
+            export(db, parquet=tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_path_that_the_library_reads_as_another_is_refused(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot have"):
+        export(make(tmp_path / "a.db", {"id": 1}), **{kind: tmp_path / "a%20b"})
+    assert not (tmp_path / "a%20b").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="another user needs a fork")
+@pytest.mark.parametrize("mode", [0o555, 0o000])
+@pytest.mark.parametrize("options", [{}, {"mode": "changes"}, {"at": "now"}])
+def test_a_folder_of_parquet_without_permission_is_an_error_of_reactdb(
+    options: dict[str, str], mode: int, tmp_path: Path
+) -> None:
+    file = make(tmp_path / "a.db", {"id": 1})
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    for parent in (tmp_path, *tmp_path.parents[:2]):
+        parent.chmod(parent.stat().st_mode | 0o055)
+    out = closed / "out" if options.get("at") else closed
+    closed.chmod(mode)
+
+    error = as_another_user(lambda: export(file, parquet=out, **options))
+
+    assert error in ("CannotOpen", "StorageError", "UsageError")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_delta_in_a_fork_of_a_process_that_used_it_is_an_error_of_reactdb(tmp_path: Path) -> None:
+    file = make(tmp_path / "a.db", {"id": 1})
+    export(file, delta=tmp_path / "out")
+    assert StorageError.__name__ == as_another_user(
+        lambda: export(file, delta=tmp_path / "out"), os.geteuid()
+    )
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("mode", [0o555, 0o000])
 def test_a_folder_without_permission_is_an_error_of_reactdb(tmp_path: Path, kind: str, mode: int) -> None:
@@ -102,15 +305,15 @@ def test_a_folder_without_permission_is_an_error_of_reactdb(tmp_path: Path, kind
     assert issubclass(CannotOpen, reactdb.ReactDBError)
 
 
-def as_another_user(work: Callable[[], Any]) -> str:
-    """The name of the error that `work` raises for a user without rights."""
+def as_another_user(work: Callable[[], Any], user: int = 65_534) -> str:
+    """The name of the error that `work` raises in a fork, for a user without rights."""
     ends = os.pipe()
     pid = os.fork()
     if not pid:
         name = ""
         try:
             if os.geteuid() == 0:
-                os.setuid(65_534)
+                os.setuid(user)
             work()
         except BaseException as error:
             name = type(error).__name__
