@@ -34,7 +34,7 @@ class Outcome:
     """The result of a run.
 
     Attributes:
-        path: What readers open.
+        path: The file or folder that readers open.
         rows: The number of rows that this run added, replaced, closed or removed; 0: nothing was new, and nothing was written.
         inserted, updated, deleted: Of `current` the documents, of `scd2` the new versions and (as updated) those that ended; None
             where they were not compared.
