@@ -19,7 +19,7 @@ UUID, a time of day, a duration and a value of a registered type are their texts
 A field of which only null, {} or [] were seen gets no column yet, because its type is unknown.
 
 A map with the name `_other` at the top has the fields of an open set (see `inference`): once it is there, no further field gets a
-column. `spread` lays its fields out again. So a field of this name that the documents have themselves, if it is a dict of any keys, gets no column.
+column. `spread` lays its fields out again. So a field of this name in the documents, if it is a dict of any keys, gets no column.
 
 Rule of this file: schemas and arrays. The caller writes the columns, and decides where the rest goes.
 """

@@ -32,9 +32,15 @@ def run_export(
 
 
 def call_exporter(source: str, table: str | None, bar: Progress, **given: Any) -> Outcome:
+    from reactdb.errors import HistoryDiverged, HistoryLost
     from reactdb.lake import export
 
-    return export(source, table, progress=reporter(bar), **given)
+    try:
+        return export(source, table, progress=reporter(bar), **given)
+    except (HistoryDiverged, HistoryLost) as error:
+        raise click.ClickException(
+            f"{error}: `reactdb export ... --overwrite` writes the table anew"
+        ) from error
 
 
 def reporter(bar: Progress) -> Callable[[int, int], None]:

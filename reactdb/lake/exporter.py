@@ -123,7 +123,7 @@ def export(
             raise InvalidOption(f"{name} is one of {', '.join(words)}, not {format_value(value)}")
     if at is not None:
         if mode != "current":
-            raise InvalidOption("at is of the documents: leave it out, or mode")
+            raise InvalidOption("at goes with mode 'current' only: leave one of them out")
         is_seq = isinstance(at, int) and not isinstance(at, bool) and at >= 0
         is_moment = isinstance(at, datetime) and at.utcoffset() is not None
         if not (is_seq or is_moment or at == "now"):

@@ -4,8 +4,8 @@
     changes    one row a change, with the documents before and after
     scd2       one row a version of a document, with when it began and ended
 
-Further columns only where they are needed: `_database` and `_source` where rows come from several files, `_key` where no field identifies a
-document, `_conflicts` where a value did not fit its column.
+Further columns are there only if they are needed: `_database` and `_source` if rows come from several files, `_key` if no field
+identifies a document, `_conflicts` if a value did not fit its column.
 
 Rule of this file: it makes batches. The exporter decides which rows there are, and writes them.
 """

@@ -87,7 +87,8 @@ class StagedRows:
 
     def _spill(self) -> None:
         """Write the batches in memory to files, each with batches of one schema."""
-        with storage_errors(self._target, "written"):
+        # A trial has no table, and its files are in the system's folder for temporary files.
+        with storage_errors(tempfile.gettempdir() if self._target is None else self._target, "written"):
             self._write_held()
         self._held.clear()
         self._held_bytes = 0
