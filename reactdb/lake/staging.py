@@ -87,8 +87,7 @@ class StagedRows:
 
     def _spill(self) -> None:
         """Write the batches in memory to files, each with batches of one schema."""
-        # A trial has no table, and its files are in the system's folder for temporary files.
-        with storage_errors(tempfile.gettempdir() if self._target is None else self._target, "written"):
+        with storage_errors(self._target or tempfile.gettempdir(), "written"):
             self._write_held()
         self._held.clear()
         self._held_bytes = 0
