@@ -11,7 +11,7 @@ A lake's table has the types of its first documents. Later documents widen it:
     double                    int64                     is double still
     any type                  another type              keeps its type
 
-What a column does not take, it has as null, and as `rest` in the same row: the values by their paths, such as
+A value that a column does not take is null there, and is in `rest` of the same row: the values by their paths, such as
 {"score": "five", "place": {"zip": [1]}}. In a list, the elements are counted from 0: {"tags": {"1": "two"}}. `restore` puts a
 document together again from both. So no document changes on the way, except that a null field of a dict is as a missing one, a
 UUID, a time of day, a duration and a value of a registered type are their texts, and a datetime is in UTC.
@@ -19,9 +19,9 @@ UUID, a time of day, a duration and a value of a registered type are their texts
 A field of which only null, {} or [] were seen gets no column yet, because its type is unknown.
 
 A map with the name `_other` at the top has the fields of an open set (see `inference`): once it is there, no further field gets a
-column. `spread` lays its fields out again. So a documents' own field of this name, if it is a dict of any keys, gets no column.
+column. `spread` lays its fields out again. So a field of this name in the documents, if it is a dict of any keys, gets no column.
 
-Rule of this file: schemas and arrays. Who writes the columns, and where the rest goes, says the caller.
+Rule of this file: schemas and arrays. The caller writes the columns, and decides where the rest goes.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ Rule of this file: options, progress and output. `reactdb.lake.export` does the 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -31,9 +32,15 @@ def run_export(
 
 
 def call_exporter(source: str, table: str | None, bar: Progress, **given: Any) -> Outcome:
+    from reactdb.errors import HistoryDiverged, HistoryLost
     from reactdb.lake import export
 
-    return export(source, table, progress=reporter(bar), **given)
+    try:
+        return export(source, table, progress=reporter(bar), **given)
+    except (HistoryDiverged, HistoryLost) as error:
+        raise click.ClickException(
+            f"{error}: `reactdb export ... --overwrite` writes the table anew"
+        ) from error
 
 
 def reporter(bar: Progress) -> Callable[[int, int], None]:
@@ -78,6 +85,8 @@ def print_outcome(outcome: Outcome, word: str, as_json: bool) -> None:
     if outcome.rows:
         beside = f": {', '.join(steps)}" if steps else ""
         click.echo(f"{plural(outcome.rows, word)} written to {safe(outcome.path)}{beside}")
+    elif not outcome.was_rewritten and not os.path.exists(outcome.path):
+        click.echo(f"there are no {word}s yet, so there is no {safe(outcome.path)}")
     elif not outcome.was_rewritten:
         click.echo(f"nothing new for {safe(outcome.path)}")
     for path, seq in outcome.positions.items():

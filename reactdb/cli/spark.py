@@ -204,9 +204,9 @@ def changes(table: str | None) -> dict[str, Any]:
 
 @export_command("document", source_argument, target_argument, table_option)
 def current(table: str | None) -> dict[str, Any]:
-    """Keep a table's documents as Parquet: what changed since the last time is put in.
+    """Keep a table's documents as Parquet, up to date with the changes since the last time.
 
-    Needs no Java: it is `reactdb export --parquet TARGET`. TARGET/latest is what to read.
+    Needs no Java: it is `reactdb export --parquet TARGET`. Read TARGET/latest.
     """
     return {"table": table, "mode": "current", "at": None}
 

@@ -1,7 +1,7 @@
 """Columns: the columns of documents in a lake's table, which widen while documents are converted.
 
 `reactdb.arrow.widening` has the rules: a new field is a new column, ints become doubles where all of them are exact, and a value
-that its column does not take is kept as JSON beside the row. What becomes of new fields and such values says the contract:
+that its column does not take is kept as JSON beside the row. The contract decides about new fields and such values:
 
     evolve     the columns widen, and the values are kept
     freeze     SchemaMismatch; only {} and [] are kept, because they give no type

@@ -34,7 +34,7 @@ class Outcome:
     """The result of a run.
 
     Attributes:
-        path: What readers open.
+        path: The file or folder that readers open.
         rows: The number of rows that this run added, replaced, closed or removed; 0: nothing was new, and nothing was written.
         inserted, updated, deleted: Of `current` the documents, of `scd2` the new versions and (as updated) those that ended; None
             where they were not compared.
@@ -125,7 +125,7 @@ def export(
             raise InvalidOption(f"{name} is one of {', '.join(words)}, not {format_value(value)}")
     if at is not None:
         if mode != "current":
-            raise InvalidOption("at is of the documents: leave it out, or mode")
+            raise InvalidOption("at goes with mode 'current' only: leave one of them out")
         is_seq = isinstance(at, int) and not isinstance(at, bool) and at >= 0
         is_moment = isinstance(at, datetime) and at.utcoffset() is not None
         if not (is_seq or is_moment or at == "now"):

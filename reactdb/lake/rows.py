@@ -4,10 +4,10 @@
     changes    one row a change, with the documents before and after
     scd2       one row a version of a document, with when it began and ended
 
-Beside them only what is needed: `_database` and `_source` where rows come from several files, `_key` where no field identifies a
-document, `_conflicts` where a value did not fit its column.
+Further columns are there only if they are needed: `_database` and `_source` if rows come from several files, `_key` if no field
+identifies a document, `_conflicts` if a value did not fit its column.
 
-Rule of this file: it makes batches. Which rows there are, and what becomes of them, is the exporter's.
+Rule of this file: it makes batches. The exporter decides which rows there are, and writes them.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ Writing:
 
 From the log to Parquet:
 
-    rows, queries, pipelines           change rows; queries of them; the pipelines
+    queries, pipelines                 queries of change rows; the pipelines
 
 Rule of this package: it stands on the store's read side and never on feeds; importing it imports nothing of pyspark.
 """

@@ -227,7 +227,14 @@ def _refuse(name: str, known: Iterable[str], what: str) -> str:
     for removed, why in REMOVED.items():
         if removed.lower() == name.lower():
             return f"option {removed} was removed: {why}"
-    return f"unknown option {format_word(name)}; {what} knows {', '.join(known)}"
+    # Imported here because only mistakes need it, and each worker imports this file.
+    from reactdb.guessed_words import nearest
+
+    names = tuple(known)
+    near = nearest(name, names)
+    return f"unknown option {format_word(name)}; {what} knows {', '.join(names)}" + (
+        f"; {near}" if near else ""
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Pipelines: what a log tells, as Spark SQL over change rows: histories, rates, audits.
+"""Pipelines: results from a log, by Spark SQL over change rows: histories, rates, audits.
 
     write_history   every version of every document, with its validity   written once
     write_rates     how many changes in each bucket of time               written once

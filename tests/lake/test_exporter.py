@@ -380,7 +380,7 @@ class TestMistakes:
             ({"parquet": "a", "delta": "b"}, "exactly one of"),
             ({"parquet": "a", "mode": "all"}, "mode is one of current, changes, scd2"),
             ({"parquet": "a", "contract": "drop"}, "contract is one of evolve, freeze, discard"),
-            ({"parquet": "a", "mode": "changes", "at": 1}, "at is of the documents"),
+            ({"parquet": "a", "mode": "changes", "at": 1}, "at goes with mode 'current'"),
         ],
     )
     def test_wrong_arguments_are_refused(self, given, words, file):

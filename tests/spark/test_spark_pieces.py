@@ -78,7 +78,8 @@ def test_option_names_have_no_case():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"tabel": "x"}, "unknown option tabel"),
+        ({"tabel": "x"}, "unknown option tabel; the data source knows path"),
+        ({"tabel": "x"}, "; the nearest is `table`"),
         ({"read": "feeds"}, "option read is one of documents, changes, not feeds"),
         ({"shape": "x"}, "option shape is one of reactdb, delta, debezium"),
         ({"asOf": "yesterday"}, "asOf is a seq or an ISO 8601 time"),

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from reactdb.spark import queries
+from reactdb.spark import options, queries
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "how-to" / "spark-pipelines.md"
 # As a reader writes it, who has a view of that name.
@@ -29,3 +29,13 @@ def test_the_sql_of_a_pipeline_is_on_the_page(name):
     ]
 
     assert statement.split() in shown
+
+
+def test_the_reference_has_every_option():
+    """In its tables of options, with the default and the meaning; an option that was removed is in none."""
+    text = (PAGE.parent.parent / "reference" / "spark.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`[^|]+) \|", text.partition("## Types")[0], re.MULTILINE)
+    shown = {name for cell in rows for name in re.findall(r"`(\w+)`", cell)}
+
+    # `paths` is Spark's own form of a list given to load(), and `checkpointLocation` an option of every stream.
+    assert set(options.NAMES) - {"paths", "checkpointLocation"} == shown
