@@ -123,6 +123,8 @@ class ExportRun:
         self.has_key = False
         self.is_first = True
         self._fixed: set[str] = set()
+        # Rows wait beside it, also when they are only tried.
+        self._path = ""
         self.columns = self._make_columns()
         self._progress = progress
         self._done = self._total = 0
@@ -146,6 +148,7 @@ class ExportRun:
         """Bring a table up to date, or make it."""
         if self.table is not None and not any(self.table in reach.position.tables for reach in self.reaches):
             raise TableNotFound(self.table)
+        self._path = target.path
         with target.lock():
             state = target.state(self._epochs())
             if state is not None and self._is_behind(state):
@@ -179,6 +182,7 @@ class ExportRun:
         if not tables:
             assert self.table is not None
             raise TableNotFound(self.table)
+        self._path = target.path
         with target.lock():
             state = target.state(self._epochs())
             if state is not None and not overwrite:
@@ -338,7 +342,7 @@ class ExportRun:
         """
         while True:
             try:
-                with StagedRows(target.path if target is not None else "") as stage:
+                with StagedRows(self._path) as stage:
                     self._stage_whole(stage, reaches, positions)
                     if target is None or (how == "create" and not stage.rows and not is_empty_written):
                         return
@@ -584,7 +588,7 @@ class ExportRun:
             is_replaced: There is a table, and it is to be written anew.
         """
         first = [reach for reach in self.reaches if reach.database not in self.known]
-        with StagedRows("" if target is None else target.path) as stage:
+        with StagedRows(self._path) as stage:
 
             def add(page: RowPage) -> None:
                 rows = change_batch(None if self.is_text else self.columns, page)
