@@ -119,6 +119,8 @@ class ExportRun:
         self.has_key = False
         self.is_first = True
         self._fixed: set[str] = set()
+        # Rows wait beside it, also when they are only tried.
+        self._path = ""
         self.columns = self._make_columns()
         self._progress = progress
         self._done = self._total = 0
@@ -142,6 +144,7 @@ class ExportRun:
         """Bring a table up to date, or make it."""
         if self.table is not None:
             check_table(self.table, self.reaches)
+        self._path = target.path
         with target.lock():
             state = target.state(self._epochs())
             if state is not None and self._is_behind(state):
@@ -176,6 +179,7 @@ class ExportRun:
             assert self.table is not None
             check_table(self.table, self.reaches)
             raise TableNotFound(self.table, " (as of then)")
+        self._path = target.path
         with target.lock():
             state = target.state(self._epochs())
             if state is not None and not overwrite:
@@ -336,7 +340,7 @@ class ExportRun:
         """
         while True:
             try:
-                with StagedRows(None if target is None else target.path) as stage:
+                with StagedRows(self._path) as stage:
                     self._stage_whole(stage, reaches, positions)
                     if target is None or (how == "create" and not stage.rows and not is_empty_written):
                         return
@@ -582,7 +586,7 @@ class ExportRun:
             is_replaced: There is a table, and it is to be written anew.
         """
         first = [reach for reach in self.reaches if reach.database not in self.known]
-        with StagedRows(None if target is None else target.path) as stage:
+        with StagedRows(self._path) as stage:
 
             def add(page: RowPage) -> None:
                 rows = change_batch(None if self.is_text else self.columns, page)

@@ -25,15 +25,15 @@ class StagedRows:
     """Batches of rows, whose schemas only widen.
 
     Args:
-        target: The table's folder. The temporary folder lies beside it, on the same disk; None: where the system has such.
+        target: The table's folder. The temporary folder lies beside it, on the same disk.
 
     Attributes:
         rows: Their number.
         document_bytes: The size of the documents that they were made of.
     """
 
-    def __init__(self, target: str | None) -> None:
-        self._target = None if target is None else os.path.abspath(target)
+    def __init__(self, target: str) -> None:
+        self._target = os.path.abspath(target)
         self._folder: str | None = None
         self._files: list[str] = []
         self._held: list[pa.RecordBatch] = []
@@ -78,8 +78,6 @@ class StagedRows:
             yield cast_batch(batch, schema)
 
     def _make_folder(self) -> str:
-        if self._target is None:
-            return tempfile.mkdtemp(prefix="reactdb-rows-")
         remove_remains(self._target)
         parent, name = os.path.split(self._target)
         os.makedirs(parent, exist_ok=True)
@@ -87,7 +85,7 @@ class StagedRows:
 
     def _spill(self) -> None:
         """Write the batches in memory to files, each with batches of one schema."""
-        with storage_errors(self._target or tempfile.gettempdir(), "written"):
+        with storage_errors(self._target, "written"):
             self._write_held()
         self._held.clear()
         self._held_bytes = 0

@@ -15,7 +15,7 @@ pytest.importorskip("pyiceberg")
 
 import reactdb
 from reactdb.errors import CannotOpen, HistoryDiverged, SchemaMismatch, StorageError, UsageError
-from reactdb.lake import export, run
+from reactdb.lake import export, run, staging
 from tests.lake import answers
 from tests.lake.answers import read
 
@@ -276,6 +276,24 @@ def test_a_run_that_was_overtaken_after_it_looked_at_the_file_goes_on(
     done = export(file, **{kind: out})
 
     assert [1, 2, 3] == sorted(row["id"] for row in read(done.path, kind))
+
+
+def test_rows_that_are_only_tried_wait_beside_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    real = staging.tempfile.mkdtemp
+    monkeypatch.setattr(staging, "MOST_BYTES_IN_MEMORY", 1)
+    monkeypatch.setattr(
+        staging.tempfile, "mkdtemp", lambda **options: made.append(options["dir"]) or real(**options)
+    )
+    file = make(tmp_path / "a.db", {"id": 1})
+    export(file, mode="changes", parquet=tmp_path / "out")
+    make(file, {"id": 2})
+
+    assert 1 == export(file, mode="changes", contract="freeze", parquet=tmp_path / "out").rows
+
+    assert [str(tmp_path)] * 3 == made
 
 
 def test_a_database_in_memory_is_refused_by_name(tmp_path: Path) -> None:
