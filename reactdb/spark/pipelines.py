@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from reactdb.errors import UsageError
+from reactdb.lake.data_files import storage_errors
 from reactdb.lake.exporter import Outcome, export_changes
 from reactdb.lake.parts import Manifest, PartFolder, parquet_rows, whole_folder
 from reactdb.spark import queries
@@ -132,9 +133,11 @@ def change_rows(
             "the executors of a cluster must see the rows: give a folder that `reactdb export --changes --parquet` wrote"
         )
     parent = None if beside is None else os.path.dirname(os.path.abspath(beside))
-    if parent is not None:
-        os.makedirs(parent, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".changes-", dir=parent) as scratch:
+    with storage_errors(beside or tempfile.gettempdir(), "written"):
+        if parent is not None:
+            os.makedirs(parent, exist_ok=True)
+        temporary = tempfile.TemporaryDirectory(prefix=".changes-", dir=parent)
+    with temporary as scratch:
         outcome = export_changes(source, table, os.path.join(scratch, CHANGES), path_glob, as_text=as_text)
         folder = PartFolder(os.path.join(scratch, CHANGES), CHANGES)
         manifest = folder.newest()

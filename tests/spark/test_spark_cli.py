@@ -125,11 +125,17 @@ class TestWork:
     @pytest.mark.skipif(
         not os.path.isdir("/proc/self"), reason="only Linux has a folder in which nobody writes"
     )
-    def test_what_java_says_is_one_line(self, spark, file):
+    def test_what_java_says_is_one_line(self, spark, file, tmp_path):
         """Of a disk that is full, too: no exception of PySpark's, but one of the bridge to Java."""
-        result = run("spark", "history", file, "/proc/history")
+        changes = str(tmp_path / "changes")
+        assert 0 == run("spark", "changes", file, changes).exit_code
+
+        result = run("spark", "history", changes, "/proc/history")
 
         assert error_of(result).startswith("Spark: Mkdirs failed to create file:/proc/.history")
+        assert error_of(run("spark", "history", file, "/proc/history")).startswith(
+            "/proc/history cannot be written: "
+        )
 
 
 class TestMistakes:

@@ -360,7 +360,7 @@ def test_a_file_on_a_read_only_medium_is_read(spark, tmp_path):
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
             .start()
         )
-        query.awaitTermination(60)
+        query.awaitTermination()
         assert 100 == spark.table("read_only_medium").count()
 
 
