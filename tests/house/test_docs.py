@@ -156,6 +156,7 @@ def run_page(page: Path, folder: Path) -> None:
     try:
         for block in blocks_of(page):
             if block.file:
+                (work / block.file).parent.mkdir(exist_ok=True)
                 (work / block.file).write_text(block.text, encoding="utf-8")
                 saved.append(block.file)
             elif block.language == "python" and block.is_doctest:

@@ -97,6 +97,12 @@ class _Simple(yaml.SafeLoader):
         spend(CALL_STEPS)
         return super().fetch_more_tokens()
 
+    def fetch_flow_collection_start(self, token: Any) -> None:
+        # PyYAML looks ahead by 1,024 characters at each level, and a writer may not keep others waiting for so long.
+        if self.flow_level > MOST_LEVELS:
+            raise too_deep()
+        super().fetch_flow_collection_start(token)
+
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         spend(CALL_STEPS)
         return super().construct_object(node, deep)
