@@ -133,14 +133,14 @@ def check(
 ) -> None:
     """Check SOURCE, and TARGET if there is one."""
     from reactdb.lake import parts
+    from reactdb.lake.file_states import check_table, read_file_states
     from reactdb.lake.fleet import FileOptions
-    from reactdb.lake.reach import check_table, read_reaches
     from reactdb.spark.pipelines import exported_changes
 
     if exported_changes(source, table) is None:
-        reaches = read_reaches(FileOptions((source,), path_glob=path_glob))
+        files = read_file_states(FileOptions((source,), path_glob=path_glob))
         if table is not None:
-            check_table(table, reaches)
+            check_table(table, files)
     if target is not None:
         parts.refuse_taken(target, overwrite)
     elif overwrite:

@@ -8,12 +8,13 @@ The exporter:
 
     exporter                  its arguments and its outcome
     run, chunks               one run: which rows there are; the changes of one commit of the table
-    reading, rows, columns    pages of a file; the rows of a table; columns of documents that widen
+    file_reader               documents and changes of one file, page by page
+    rows, columns             the rows of a table; columns of documents that widen
     staging                   rows that wait for their final schema
 
 The files that it reads:
 
-    fleet, reach              the files of a path; the newest and the read position of each
+    fleet, file_states        the files of a path; the present state of each, compared with what was read
 
 The tables that it writes:
 

@@ -13,17 +13,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from reactdb.lake.file_reader import RowPage
+from reactdb.lake.file_states import FileState
 from reactdb.lake.parts import DatabasePosition, Extent
-from reactdb.lake.reach import Reach
-from reactdb.lake.reading import RowPage
 
 INSERT: Final = "insert"
 
 
-def position_at(reach: Reach, seq: int) -> DatabasePosition:
+def position_at(file: FileState, seq: int) -> DatabasePosition:
     """The position `seq` of a file, with the epoch that it belongs to."""
-    names = [epoch.name for epoch in reach.history if epoch.since <= seq] or [reach.history[0].name]
-    return replace(reach.position, epoch=names[-1], seq=seq)
+    names = [epoch.name for epoch in file.history if epoch.since <= seq] or [file.history[0].name]
+    return replace(file.position, epoch=names[-1], seq=seq)
 
 
 @dataclass(slots=True)
@@ -33,10 +33,10 @@ class ChunkEnd:
     extents: list[Extent] = field(default_factory=list)
     positions: dict[str, DatabasePosition] = field(default_factory=dict)
 
-    def add(self, reach: Reach, since: int, until: int) -> None:
-        position = position_at(reach, until)
-        self.extents.append(Extent(reach.database, reach.path, position.epoch, since, until))
-        self.positions[reach.database] = position
+    def add(self, file: FileState, since: int, until: int) -> None:
+        position = position_at(file, until)
+        self.extents.append(Extent(file.database, file.path, position.epoch, since, until))
+        self.positions[file.database] = position
 
 
 class ChunkDocuments:
@@ -48,17 +48,17 @@ class ChunkDocuments:
     def clear(self) -> None:
         self.size_bytes = 0
         # File -> key -> (whether there was a document before the chunk, the newest document or None).
-        self._documents: dict[str, tuple[Reach, dict[bytes, tuple[bool, bytes | None]]]] = {}
+        self._documents: dict[str, tuple[FileState, dict[bytes, tuple[bool, bytes | None]]]] = {}
 
     def add(self, page: RowPage) -> None:
-        _, documents = self._documents.setdefault(page.reach.database, (page.reach, {}))
+        _, documents = self._documents.setdefault(page.file.database, (page.file, {}))
         for key, op, body in zip(page.keys, page.ops, page.bodies, strict=True):
             known = documents.get(key)
             was_there = op != INSERT if known is None else known[0]
             self.size_bytes += len(body or b"") - len((known and known[1]) or b"")
             documents[key] = (was_there, body)
 
-    def by_reach(self) -> Iterable[tuple[Reach, dict[bytes, tuple[bool, bytes | None]]]]:
+    def by_file(self) -> Iterable[tuple[FileState, dict[bytes, tuple[bool, bytes | None]]]]:
         return self._documents.values()
 
 
@@ -79,7 +79,7 @@ class ChunkVersions:
         self._pages.append(page)
         self.size_bytes += page.size_bytes
         for key, op, seq, time in zip(page.keys, page.ops, page.seqs, page.times, strict=True):
-            name = (page.reach.database, key)
+            name = (page.file.database, key)
             if name not in self._seen:
                 self._seen.add(name)
                 if op != INSERT:
@@ -92,7 +92,7 @@ class ChunkVersions:
         for page in reversed(self._pages):
             ends: list[tuple[int, int] | None] = []
             for place in reversed(range(len(page))):
-                name = (page.reach.database, page.keys[place])
+                name = (page.file.database, page.keys[place])
                 ends.append(following.get(name))
                 following[name] = (page.seqs[place], page.times[place] or 0)
             ends.reverse()

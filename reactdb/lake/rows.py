@@ -21,7 +21,7 @@ from reactdb.arrow.arrays import moments
 from reactdb.arrow.keys import key_values, texts
 from reactdb.json import dumps, plain_text
 from reactdb.lake.columns import DocumentColumns
-from reactdb.lake.reading import RowPage
+from reactdb.lake.file_reader import RowPage
 
 DATABASE, SOURCE, KEY, CONFLICTS = "_database", "_source", "_key", "_conflicts"
 TEXT, LONG, TIME = pa.string(), pa.int64(), pa.timestamp("us", "UTC")
@@ -64,8 +64,8 @@ def current_batch(
     documents, conflicts = columns.convert(page.bodies)
     made: dict[str, Any] = {}
     if is_fleet:
-        made[DATABASE] = pa.repeat(page.reach.database, len(page))
-        made[SOURCE] = pa.repeat(page.reach.path, len(page))
+        made[DATABASE] = pa.repeat(page.file.database, len(page))
+        made[SOURCE] = pa.repeat(page.file.path, len(page))
     if has_key:
         made[KEY] = json_keys(page.keys)
     for field, array in zip(documents.type, documents.flatten(), strict=True):
@@ -76,7 +76,7 @@ def current_batch(
 def change_batch(columns: DocumentColumns | None, page: RowPage) -> pa.RecordBatch:
     """Each change of a page. `columns`: None for documents as JSON text."""
     made = {
-        "database": pa.repeat(page.reach.database, len(page)),
+        "database": pa.repeat(page.file.database, len(page)),
         "seq": pa.array(page.seqs, LONG),
         "table": pa.array(page.tables, TEXT),
         "key": key_texts(page.keys),
@@ -95,7 +95,7 @@ def change_batch(columns: DocumentColumns | None, page: RowPage) -> pa.RecordBat
         new, new_conflicts = columns.convert(page.bodies)
         made["old"], made["new"] = columns.cast(old), columns.cast(new)
         conflicts = conflict_texts({"old": old_conflicts, "new": new_conflicts}, len(page))
-    made[SOURCE] = pa.repeat(page.reach.path, len(page))
+    made[SOURCE] = pa.repeat(page.file.path, len(page))
     return finish(made, conflicts)
 
 
@@ -111,7 +111,7 @@ def version_batch(
     """
     documents, conflicts = columns.convert(page.bodies)
     made = {
-        "database": pa.repeat(page.reach.database, len(page)),
+        "database": pa.repeat(page.file.database, len(page)),
         "table": pa.array(page.tables, TEXT),
         "key": key_texts(page.keys),
         "key_bytes": pa.array(page.keys, pa.binary()),

@@ -8,7 +8,7 @@ on from there.
 A file is read as a whole if the table has nothing of it yet, or if changes cannot bring it up to date: because the reactdb table
 was dropped, or made again, or because compaction has removed changes.
 
-Rule of this file: it decides which rows there are. `reading`, `rows` and `columns` make them, a `LakeTable` keeps them.
+Rule of this file: it decides which rows there are. `file_reader`, `rows` and `columns` make them, a `LakeTable` keeps them.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from reactdb.json import dumps
 from reactdb.lake.chunks import INSERT, ChunkDocuments, ChunkEnd, ChunkVersions, position_at
 from reactdb.lake.columns import DocumentColumns
 from reactdb.lake.exporter import Outcome
+from reactdb.lake.file_reader import FileReader, RowPage, open_reader, page_of_documents
+from reactdb.lake.file_states import FileState, check_position, check_table, read_file_states
 from reactdb.lake.fleet import FileOptions
 from reactdb.lake.parts import DatabasePosition, Extent
-from reactdb.lake.reach import Reach, check_has, check_table, read_reaches
-from reactdb.lake.reading import FileReader, RowPage, open_reader, page_of_documents
 from reactdb.lake.rows import (
     CHANGE_COLUMNS,
     CONFLICTS,
@@ -95,7 +95,7 @@ class ExportRun:
 
     def __init__(
         self,
-        files: FileOptions,
+        options: FileOptions,
         is_fleet: bool,
         table: str | None,
         mode: str,
@@ -104,12 +104,12 @@ class ExportRun:
         *,
         as_text: bool = False,
     ) -> None:
-        self.files = files
+        self.options = options
         self.is_fleet = is_fleet
         self.mode = mode
         self.contract = contract
         self.outcome = Outcome("")
-        self.reaches = read_reaches(files, ignored=self.outcome.ignored)
+        self.files = read_file_states(options, ignored=self.outcome.ignored)
         self.table = self._choose_table(table)
         self.is_text = self.table is None or as_text
         # What is known of the table: its schema, the positions in it, the column that rows are merged by.
@@ -126,7 +126,7 @@ class ExportRun:
         self._done = self._total = 0
 
     def _choose_table(self, name: str | None) -> str | None:
-        names = sorted({table for reach in self.reaches for table in reach.position.tables})
+        names = sorted({table for file in self.files for table in file.position.tables})
         if name is not None or len(names) == 1:
             return names[0] if name is None else name
         if self.mode == "changes" and names:
@@ -143,13 +143,13 @@ class ExportRun:
     def update(self, target: LakeTable, overwrite: bool) -> Outcome:
         """Bring a table up to date, or make it."""
         if self.table is not None:
-            check_table(self.table, self.reaches)
+            check_table(self.table, self.files)
         self._path = target.path
         with target.lock():
             state = target.state(self._epochs())
             if state is not None and self._is_behind(state):
                 # Another run has brought the table further, after this one had looked at the files.
-                self.reaches = read_reaches(self.files)
+                self.files = read_file_states(self.options)
                 state = target.state(self._epochs())
             if state is not None and not overwrite:
                 self._take_state(target, state)
@@ -170,14 +170,14 @@ class ExportRun:
     def write_once(self, target: Any, at: int | datetime | str, overwrite: bool) -> Outcome:
         """Write the documents as of a moment to a table that does not exist, or is to be written anew."""
         positions, tables = {}, 0
-        for reach in self.reaches:
-            with open_reader(reach, self.files) as reader:
-                seq = reach.position.seq if isinstance(at, str) else reader.seq_as_of(at)
-                positions[reach.database] = position_at(reach, seq)
-                tables += self._table_at(reader, positions[reach.database].seq) is not None
+        for file in self.files:
+            with open_reader(file, self.options) as reader:
+                seq = file.position.seq if isinstance(at, str) else reader.seq_as_of(at)
+                positions[file.database] = position_at(file, seq)
+                tables += self._table_at(reader, positions[file.database].seq) is not None
         if not tables:
             assert self.table is not None
-            check_table(self.table, self.reaches)
+            check_table(self.table, self.files)
             raise TableNotFound(self.table, " (as of then)")
         self._path = target.path
         with target.lock():
@@ -185,7 +185,7 @@ class ExportRun:
             if state is not None and not overwrite:
                 raise UsageError(f"{target.path} exists: choose another folder, or give overwrite")
             self._write_whole(
-                target, self.reaches, positions, "create" if state is None else "replace",
+                target, self.files, positions, "create" if state is None else "replace",
                 at.isoformat() if isinstance(at, datetime) else str(at), is_empty_written=True,
             )  # fmt: skip
             self.known = positions
@@ -207,9 +207,9 @@ class ExportRun:
                     f"{target.path} was written {before}, and cannot go on {now}: choose another folder, or give overwrite"
                 )
         self.known = dict(state.positions)
-        if not self.is_fleet and self.reaches and self.reaches[0].database not in self.known:
+        if not self.is_fleet and self.files and self.files[0].database not in self.known:
             raise HistoryDiverged(
-                f"{self.reaches[0].path} is another database than the one that {target.path} was made from"
+                f"{self.files[0].path} is another database than the one that {target.path} was made from"
             )
         self.schema = state.schema
         self.primary_key = state.settings.get("primary_key")
@@ -219,22 +219,22 @@ class ExportRun:
 
     def _is_behind(self, state: TargetState) -> bool:
         return any(
-            reach.database in state.positions and state.positions[reach.database].seq > reach.position.seq
-            for reach in self.reaches
+            file.database in state.positions and state.positions[file.database].seq > file.position.seq
+            for file in self.files
         )
 
     def _has_news(self) -> bool:
-        """Whether a file has changes that the table lacks. Raises: as `reach.check_has`."""
-        for reach in self.reaches:
-            before = self.known.get(reach.database)
+        """Whether a file has changes that the table lacks. Raises: as `file_states.check_position`."""
+        for file in self.files:
+            before = self.known.get(file.database)
             if before is None:
                 return True
-            if not self._is_lost(reach, before) and before.seq == reach.position.seq:
+            if not self._is_lost(file, before) and before.seq == file.position.seq:
                 continue
             return True
         return False
 
-    def _is_lost(self, reach: Reach, before: DatabasePosition) -> bool:
+    def _is_lost(self, file: FileState, before: DatabasePosition) -> bool:
         """Whether changes are gone that documents can replace.
 
         Raises:
@@ -242,7 +242,7 @@ class ExportRun:
             HistoryDiverged.
         """
         try:
-            check_has(reach, before)
+            check_position(file, before)
         except HistoryLost:
             if self.mode != "current":
                 raise
@@ -287,18 +287,18 @@ class ExportRun:
     def _update_rows(self, target: LakeTable | None, state: TargetState | None, overwrite: bool) -> None:
         is_anew = state is None or (overwrite and self.is_first)
         needs_key = state is not None and not is_anew and self.has_key != bool(state.settings.get("has_key"))
-        whole: list[Reach] = []
-        rest: list[Reach] = []
-        for reach in self.reaches:
-            before = self.known.get(reach.database)
-            is_whole = is_anew or needs_key or before is None or self._cannot_follow(reach, before)
-            (whole if is_whole else rest).append(reach)
+        whole: list[FileState] = []
+        rest: list[FileState] = []
+        for file in self.files:
+            before = self.known.get(file.database)
+            is_whole = is_anew or needs_key or before is None or self._cannot_follow(file, before)
+            (whole if is_whole else rest).append(file)
         if whole:
-            renewed = [reach for reach in whole if reach.database in self.known]
+            renewed = [file for file in whole if file.database in self.known]
             how = (
                 "create" if state is None and self.is_first else "replace" if is_anew or renewed else "append"
             )
-            positions = {reach.database: reach.position for reach in whole}
+            positions = {file.database: file.position for file in whole}
             self._write_whole(target, whole, positions, how)
             self.outcome.was_rewritten = bool(renewed)
         if self.mode == "current":
@@ -312,13 +312,13 @@ class ExportRun:
                 self._merge_versions(target, versions, end)
                 versions.clear()
 
-    def _cannot_follow(self, reach: Reach, before: DatabasePosition) -> bool:
+    def _cannot_follow(self, file: FileState, before: DatabasePosition) -> bool:
         """Whether rows of this file cannot be brought up to date by the changes of its table."""
-        if self._is_lost(reach, before):
+        if self._is_lost(file, before):
             return True
-        with open_reader(reach, self.files) as reader:
+        with open_reader(file, self.options) as reader:
             then = self._table_at(reader, before.seq)
-            now = self._table_at(reader, reach.position.seq)
+            now = self._table_at(reader, file.position.seq)
         if then is None:
             # The changes since are all there is of a table made since, but not of one that got its name since.
             return now is not None and now.created <= before.seq
@@ -327,7 +327,7 @@ class ExportRun:
     def _write_whole(
         self,
         target: Any,
-        reaches: Sequence[Reach],
+        files: Sequence[FileState],
         positions: dict[str, DatabasePosition],
         how: str,
         at: str | None = None,
@@ -341,7 +341,7 @@ class ExportRun:
         while True:
             try:
                 with StagedRows(self._path) as stage:
-                    self._stage_whole(stage, reaches, positions)
+                    self._stage_whole(stage, files, positions)
                     if target is None or (how == "create" and not stage.rows and not is_empty_written):
                         return
                     note = self._note(positions, at=at)
@@ -354,7 +354,7 @@ class ExportRun:
                     elif how == "create":
                         target.create(schema, stage.batches(schema), note)
                     else:
-                        gone = None if self.is_first else {reach.database for reach in reaches}
+                        gone = None if self.is_first else {file.database for file in files}
                         kept = () if gone is None else self._rows_but(target, gone, schema)
                         note = replace(note, keeps_others=gone is not None)
                         target.replace(schema, chain(kept, stage.batches(schema)), note)
@@ -373,12 +373,12 @@ class ExportRun:
             self.columns = self._make_columns()
 
     def _stage_whole(
-        self, stage: StagedRows, reaches: Sequence[Reach], positions: Mapping[str, DatabasePosition]
+        self, stage: StagedRows, files: Sequence[FileState], positions: Mapping[str, DatabasePosition]
     ) -> None:
         """All rows of these files as of these positions."""
-        for reach in reaches:
-            with open_reader(reach, self.files) as reader:
-                seq = positions[reach.database].seq
+        for file in files:
+            with open_reader(file, self.options) as reader:
+                seq = positions[file.database].seq
                 info = self._table_at(reader, seq)
                 if info is None:
                     continue
@@ -444,20 +444,20 @@ class ExportRun:
     def _merge_documents(self, target: LakeTable | None, chunk: ChunkDocuments, end: ChunkEnd) -> None:
         """Bring the documents of a chunk to the table."""
         batches = []
-        gone: list[tuple[Reach, bytes]] = []
+        gone: list[tuple[FileState, bytes]] = []
         counts = [0, 0, 0]
-        for reach, documents in chunk.by_reach():
+        for file, documents in chunk.by_file():
             present: list[tuple[bytes, bytes]] = []
             for key, (was_there, body) in documents.items():
                 if body is not None:
                     present.append((key, body))
                     counts[was_there] += 1
                 elif was_there:
-                    gone.append((reach, key))
+                    gone.append((file, key))
                     counts[2] += 1
             for start in range(0, len(present), PAGE_ROWS):
                 some = present[start : start + PAGE_ROWS]
-                page = page_of_documents(reach, "", 0, [key for key, _ in some], [body for _, body in some])
+                page = page_of_documents(file, "", 0, [key for key, _ in some], [body for _, body in some])
                 batches.append(self._current_batch(page))
         self._check_key_column()
         if target is None:
@@ -480,7 +480,7 @@ class ExportRun:
         outcome.rows += sum(counts)
 
     def _deleted(
-        self, gone: Sequence[tuple[Reach, bytes]], schema: pa.Schema, keys: Sequence[str]
+        self, gone: Sequence[tuple[FileState, bytes]], schema: pa.Schema, keys: Sequence[str]
     ) -> pa.Table:
         """The key columns of deleted documents."""
         key_bytes = [key for _, key in gone]
@@ -490,7 +490,7 @@ class ExportRun:
         )
         columns: dict[str, Any] = {keys[-1]: made}
         if self.is_fleet:
-            columns = {DATABASE: pa.array([reach.database for reach, _ in gone], TEXT), **columns}
+            columns = {DATABASE: pa.array([file.database for file, _ in gone], TEXT), **columns}
         return pa.table(columns)
 
     # Versions
@@ -500,7 +500,7 @@ class ExportRun:
 
         The log is read twice: the first time for the change that follows each change. That takes 16 bytes a change.
         """
-        since, until = reader.reach.oldest, reader.reach.position.seq
+        since, until = reader.file.oldest, reader.file.position.seq
         has_base = bool(since) and info.created <= since
         following, times = array("q", bytes(8 * (until - since))), array("q", bytes(8 * (until - since)))
         after_base: dict[bytes, tuple[int, int]] = {}
@@ -585,7 +585,7 @@ class ExportRun:
         Args:
             is_replaced: There is a table, and it is to be written anew.
         """
-        first = [reach for reach in self.reaches if reach.database not in self.known]
+        first = [file for file in self.files if file.database not in self.known]
         with StagedRows(self._path) as stage:
 
             def add(page: RowPage) -> None:
@@ -593,7 +593,7 @@ class ExportRun:
                 stage.add(rows, page.size_bytes)
                 self._step(len(page))
 
-            ends = self._chunks(self.reaches, add, lambda: stage.document_bytes, with_old=True, bases=first)
+            ends = self._chunks(self.files, add, lambda: stage.document_bytes, with_old=True, bases=first)
             for end in ends:
                 if target is not None:
                     self._append_chunk(target, stage, self._note(end.positions, end.extents), is_replaced)
@@ -621,12 +621,12 @@ class ExportRun:
 
     def _chunks(
         self,
-        reaches: Sequence[Reach],
+        files: Sequence[FileState],
         add: Callable[[RowPage], None],
         size_bytes: Callable[[], int],
         *,
         with_old: bool,
-        bases: Sequence[Reach] = (),
+        bases: Sequence[FileState] = (),
     ) -> Iterator[ChunkEnd]:
         """Read the changes past the positions, and stop at the end of each chunk.
 
@@ -636,20 +636,20 @@ class ExportRun:
             bases: Files for which the documents with which a compacted log begins come first.
         """
         end = ChunkEnd()
-        for reach in reaches:
-            before = self.known.get(reach.database)
-            since = position = reach.oldest if before is None else before.seq
-            self._total += reach.position.seq - since
-            with open_reader(reach, self.files) as reader:
+        for file in files:
+            before = self.known.get(file.database)
+            since = position = file.oldest if before is None else before.seq
+            self._total += file.position.seq - since
+            with open_reader(file, self.options) as reader:
                 ids = self._table_ids(reader)
                 self._refuse_renamed(reader, before)
-                if reach in bases and reach.oldest:
-                    self.outcome.begins_late.append(reach.path)
+                if file in bases and file.oldest:
+                    self.outcome.begins_late.append(file.path)
                     for info in self._tables_before(reader):
-                        for base in reader.documents(info, reach.oldest):
+                        for base in reader.documents(info, file.oldest):
                             add(base)
-                while position < reach.position.seq:
-                    page, position = reader.changes(position, reach.position.seq, ids, with_old=with_old)
+                while position < file.position.seq:
+                    page, position = reader.changes(position, file.position.seq, ids, with_old=with_old)
                     if page is not None:
                         add(page)
                     if size_bytes() >= CHUNK_BYTES:
@@ -659,11 +659,11 @@ class ExportRun:
                             page, position = reader.changes(position, commit_end, ids, with_old=with_old)
                             if page is not None:
                                 add(page)
-                        end.add(reach, since, position)
+                        end.add(file, since, position)
                         yield end
                         end, since = ChunkEnd(), position
             if position > since or before is None:
-                end.add(reach, since, position)
+                end.add(file, since, position)
         if end.positions:
             yield end
 
@@ -682,7 +682,7 @@ class ExportRun:
             return None
         if self.mode == "changes":
             return reader.table_ids(self.table)
-        info = self._table_at(reader, reader.reach.position.seq)
+        info = self._table_at(reader, reader.file.position.seq)
         return () if info is None else (info.id,)
 
     def _refuse_renamed(self, reader: FileReader, before: DatabasePosition | None) -> None:
@@ -691,15 +691,15 @@ class ExportRun:
             return
         if reader.was_renamed(self.table, before.seq):
             raise HistoryDiverged(
-                f"a table of {reader.reach.path} was renamed to or from {self.table} since it was read up to seq "
+                f"a table of {reader.file.path} was renamed to or from {self.table} since it was read up to seq "
                 f"{before.seq}: set overwrite to write all changes of the present table"
             )
 
     def _tables_before(self, reader: FileReader) -> Iterable[TableInfo]:
         """The tables that are older than the log."""
-        for name, created in reader.reach.position.tables.items():
-            if self.table in (None, name) and created <= reader.reach.oldest:
-                info = reader.table_at(name, reader.reach.position.seq)
+        for name, created in reader.file.position.tables.items():
+            if self.table in (None, name) and created <= reader.file.oldest:
+                info = reader.table_at(name, reader.file.position.seq)
                 if info is not None:
                     yield info
 
@@ -788,7 +788,7 @@ class ExportRun:
                 counts[path] = counts.get(path, 0) + count
 
     def _epochs(self) -> dict[str, list[str]]:
-        return {reach.database: [epoch.name for epoch in reversed(reach.history)] for reach in self.reaches}
+        return {file.database: [epoch.name for epoch in reversed(file.history)] for file in self.files}
 
     def _step(self, rows: int) -> None:
         self._done += rows
@@ -798,9 +798,7 @@ class ExportRun:
     def _finish(self, path: str) -> Outcome:
         self.outcome.path = path
         self.outcome.positions = {
-            reach.path: self.known[reach.database].seq
-            for reach in self.reaches
-            if reach.database in self.known
+            file.path: self.known[file.database].seq for file in self.files if file.database in self.known
         }
         self.outcome.begins_late = list(dict.fromkeys(self.outcome.begins_late))
         return self.outcome

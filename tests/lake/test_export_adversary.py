@@ -262,17 +262,17 @@ def test_a_run_that_was_overtaken_after_it_looked_at_the_file_goes_on(
     out = str(tmp_path / "out")
     file = make(tmp_path / "a.db", {"id": 1})
     export(file, **{kind: out})
-    real = run.read_reaches
+    real = run.read_file_states
 
     def overtaken(*arguments: Any, **options: Any) -> Any:
-        monkeypatch.setattr(run, "read_reaches", real)
+        monkeypatch.setattr(run, "read_file_states", real)
         reaches = real(*arguments, **options)
         make(file, {"id": 2})
         export(file, **{kind: out})
         make(file, {"id": 3})
         return reaches
 
-    monkeypatch.setattr(run, "read_reaches", overtaken)
+    monkeypatch.setattr(run, "read_file_states", overtaken)
     done = export(file, **{kind: out})
 
     assert [1, 2, 3] == sorted(row["id"] for row in read(done.path, kind))

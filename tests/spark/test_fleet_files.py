@@ -21,8 +21,8 @@ from reactdb.errors import (
     StorageError,
     UsageError,
 )
+from reactdb.lake.file_states import read_file_states
 from reactdb.lake.fleet import FileOptions
-from reactdb.lake.reach import read_reaches
 from reactdb.store.file.sqlite import connect
 
 pytest.importorskip("pyspark")
@@ -102,7 +102,7 @@ def read_stream(*paths: str, **options: str) -> list[tuple[int, str]]:
 def read_pipeline(*paths: str, **options: str) -> list[tuple[int, str]]:
     """(1, file) of each file that a pipeline reads."""
     files = source(*paths, **options).parsed.files
-    return [(1, reach.path) for reach in read_reaches(files)]
+    return [(1, file.path) for file in read_file_states(files)]
 
 
 def rows_of(reader: Any, partitions: Any) -> list[tuple[int, str]]:
@@ -158,7 +158,7 @@ def test_a_file_that_vanishes_after_it_was_listed_is_passed_over(tmp_path, monke
     monkeypatch.setattr(os, "walk", walk_and_remove)
     ignored: list[str] = []
 
-    assert [good] == [reach.path for reach in read_reaches(listed, ignored=ignored)]
+    assert [good] == [file.path for file in read_file_states(listed, ignored=ignored)]
     assert [gone] == ignored
 
 

@@ -240,24 +240,24 @@ def test_a_backup_put_over_an_open_file_is_noticed_although_compaction_removes_e
 
 def test_a_position_of_spark_in_a_removed_epoch_is_lost_and_not_of_another_history(tmp_path: Path):
     pytest.importorskip("pyspark")
-    from reactdb.lake import fleet, reach
+    from reactdb.lake import file_states, fleet
     from reactdb.spark import positions
 
     path = tmp_path / "a.db"
     with reactdb.connect(path, durability="soft") as db:
         db.table_create("games").insert({"id": 0})
     options = fleet.FileOptions((str(path),))
-    (before,) = reach.read_reaches(options)
+    (before,) = file_states.read_file_states(options)
     position = positions.Position(before.database, before.position.epoch, 0, before.position.seq)
     for n in range(1, 4):
         with reactdb.connect(path, durability="soft") as db:
             db.table("games").insert({"id": n})
             oldest = db.compact(keep=0)["oldest"]
-    (now,) = reach.read_reaches(options)
+    (now,) = file_states.read_file_states(options)
 
     assert before.position.epoch not in [epoch.name for epoch in now.history]
     with pytest.raises(reactdb.HistoryLost):
-        reach.check_has(now, before.position)
+        file_states.check_position(now, before.position)
     with exports.open_to_read(str(path)) as engine, engine.snapshot() as snapshot:
         with pytest.raises(reactdb.HistoryLost):
             positions.check(engine, snapshot, position, position.seq)

@@ -1,10 +1,10 @@
-"""Reach: the newest position of each file of a fleet, compared with the read position: the difference is new.
+"""FileState: the present state of each file of a fleet, compared with the position that was read before.
 
-A run of a pipeline first pins every file and reads up to that position. The positions go into the manifest of its output. The
-next run compares: the same database must still have the read position, in the same epoch of its history (see
-`store.read_epochs`), and all changes after it.
+A run first notes the newest position of every file, and reads up to it. The positions are kept with the output. The next run
+compares: the same database must still have the read position, in the same epoch of its history (see `store.epochs`), and all
+changes after it. The difference is new.
 
-Rule of this file: it runs on the driver. It reads positions and the list of tables, and no change.
+Rule of this file: it reads positions and the list of tables, and no change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reactdb.store.snapshot import read_head_seq
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class FileState:
     """The present state of one file.
 
     Attributes:
@@ -42,10 +42,10 @@ class Reach:
         return self.position.path
 
 
-def read_reaches(
+def read_file_states(
     options: FileOptions, table: str | None = None, *, ignored: list[str] | None = None
-) -> list[Reach]:
-    """The reach of every file in the options, in the order of the paths.
+) -> list[FileState]:
+    """The state of every file in the options, in the order of the paths.
 
     Args:
         ignored: The paths of the files that are passed over are added to it.
@@ -56,30 +56,30 @@ def read_reaches(
         CannotOpen, NotADatabase, ...: What is wrong with a file.
     """
     fleet = Fleet(options)
-    reaches = fleet.look_at_all(partial(_read_reach, options=options))
+    files = fleet.look_at_all(partial(_read_file_state, options=options))
     if ignored is not None:
         ignored += fleet.ignored
-    refuse_copies((reach.database, reach.path) for reach in reaches)
+    refuse_copies((file.database, file.path) for file in files)
     if table is not None:
-        check_table(table, reaches)
-    return reaches
+        check_table(table, files)
+    return files
 
 
-def check_table(table: str, reaches: Iterable[Reach]) -> None:
+def check_table(table: str, files: Iterable[FileState]) -> None:
     """Raise TableNotFound, with the nearest name, if no file has the table."""
-    names = {name for reach in reaches for name in reach.position.tables}
+    names = {name for file in files for name in file.position.tables}
     if table not in names:
         from reactdb.guessed_words import missing_table
 
         raise missing_table(table, sorted(names))
 
 
-def _read_reach(path: str, options: FileOptions) -> Reach:
+def _read_file_state(path: str, options: FileOptions) -> FileState:
     with open_file(path, options) as engine, engine.snapshot() as snapshot:
         connection = snapshot.connection
         seq = read_head_seq(connection)
         tables = {info.name: info.created for info in snapshot.catalogue.ordinary().values()}
-        return Reach(
+        return FileState(
             engine.database_id,
             DatabasePosition(engine.path, engine.epochs.at(connection, seq), seq, tables),
             read_low_water(connection),
@@ -87,27 +87,27 @@ def _read_reach(path: str, options: FileOptions) -> Reach:
         )
 
 
-def check_has(reach: Reach, before: DatabasePosition) -> None:
+def check_position(file: FileState, before: DatabasePosition) -> None:
     """Check that a file still has the read position, and every change after it.
 
     Raises:
         HistoryDiverged: The file does not have the position, because it was restored or its newest changes were lost.
         HistoryLost: Some of these changes were removed.
     """
-    names = [epoch.name for epoch in reach.history]
+    names = [epoch.name for epoch in file.history]
     if before.epoch not in names:
-        if before.seq < reach.oldest:
+        if before.seq < file.oldest:
             # Compaction removes the epoch together with the changes.
-            raise HistoryLost(before.seq, reach.oldest + 1)
+            raise HistoryLost(before.seq, file.oldest + 1)
         raise HistoryDiverged(
-            f"{reach.path} was read up to seq {before.seq} in a stretch of its history that it does not have any more: "
+            f"{file.path} was read up to seq {before.seq} in a stretch of its history that it does not have any more: "
             "it was replaced or restored"
         )
     following = names.index(before.epoch) + 1
-    end = reach.history[following].since if following < len(names) else reach.position.seq
+    end = file.history[following].since if following < len(names) else file.position.seq
     if before.seq > end:
         raise HistoryDiverged(
-            f"{reach.path} was read up to seq {before.seq}, and its history went on from seq {end} without it"
+            f"{file.path} was read up to seq {before.seq}, and its history went on from seq {end} without it"
         )
-    if before.seq < reach.oldest:
-        raise HistoryLost(before.seq, reach.oldest + 1)
+    if before.seq < file.oldest:
+        raise HistoryLost(before.seq, file.oldest + 1)

@@ -1,4 +1,4 @@
-"""Reading: documents as of a seq, and changes of the log, of one file: page by page, each in a short transaction.
+"""FileReader: documents as of a seq, and changes of the log, of one file: page by page, each in a short transaction.
 
 Both come as `RowPage`s, columns of a few thousand rows at most. A document of a snapshot is a row with the `op` `read`.
 
@@ -15,8 +15,8 @@ from operator import sub
 
 from reactdb.change import KINDS
 from reactdb.errors import HistoryDiverged
+from reactdb.lake.file_states import FileState
 from reactdb.lake.fleet import FileOptions, open_file
-from reactdb.lake.reach import Reach
 from reactdb.store import exports
 from reactdb.store.catalogue import Catalogue, TableInfo
 from reactdb.store.engine import Engine
@@ -38,7 +38,7 @@ class RowPage:
         olds, bodies: The documents before and after, encoded; `olds` is empty where they were not asked for.
     """
 
-    reach: Reach
+    file: FileState
     seqs: Sequence[int]
     tables: Sequence[str]
     keys: Sequence[bytes]
@@ -56,7 +56,7 @@ class RowPage:
     def pick(self, places: Sequence[int]) -> RowPage:
         """Some of the rows, by their places."""
         columns = [getattr(self, name) for name in COLUMNS]
-        return RowPage(self.reach, *[[column[place] for place in places] for column in columns])
+        return RowPage(self.file, *[[column[place] for place in places] for column in columns])
 
     @property
     def size_bytes(self) -> int:
@@ -68,28 +68,28 @@ COLUMNS = ("seqs", "tables", "keys", "ops", "times", "commits", "origins", "prev
 
 
 def page_of_documents(
-    reach: Reach, table: str, seq: int, keys: Sequence[bytes], bodies: Sequence[bytes]
+    file: FileState, table: str, seq: int, keys: Sequence[bytes], bodies: Sequence[bytes]
 ) -> RowPage:
     """Documents as rows with the `op` `read`."""
     count = len(keys)
     nothing = [None] * count
     return RowPage(
-        reach, [seq] * count, [table] * count, keys, [READ] * count, nothing, [seq] * count, nothing, nothing, nothing,
+        file, [seq] * count, [table] * count, keys, [READ] * count, nothing, [seq] * count, nothing, nothing, nothing,
         bodies,
     )  # fmt: skip
 
 
 class FileReader:
-    """One file, open to read. Its state is that of `reach`, also when others write to it meanwhile."""
+    """One file, open to read. Its state is that of `file`, also when others write to it meanwhile."""
 
-    def __init__(self, engine: Engine, reach: Reach) -> None:
-        self.reach = reach
+    def __init__(self, engine: Engine, file: FileState) -> None:
+        self.file = file
         self._engine = engine
 
     @contextmanager
     def _snapshot(self) -> Iterator[Snapshot]:
         with self._engine.snapshot() as snapshot:
-            exports.check_same(self._engine, snapshot, self.reach.database, self.reach.position.seq)
+            exports.check_same(self._engine, snapshot, self.file.database, self.file.position.seq)
             yield snapshot
 
     def table_at(self, name: str, seq: int) -> TableInfo | None:
@@ -128,8 +128,8 @@ class FileReader:
         with self._snapshot() as snapshot:
             return exports.find_seq_as_of(
                 snapshot,
-                self.reach.path,
-                self.reach.position.seq,
+                self.file.path,
+                self.file.position.seq,
                 seq=None if isinstance(moment, datetime) else moment,
                 time_ms=microseconds_of(moment - EPOCH) // 1000 if isinstance(moment, datetime) else None,
             )
@@ -137,7 +137,7 @@ class FileReader:
     def commit_end(self, seq: int) -> int:
         """The last seq of the commit that `seq` belongs to."""
         with self._snapshot() as snapshot:
-            return min(exports.find_commit_start(snapshot, seq + 1) - 1, self.reach.position.seq)
+            return min(exports.find_commit_start(snapshot, seq + 1) - 1, self.file.position.seq)
 
     def documents(self, table: TableInfo, seq: int) -> Iterator[RowPage]:
         """The documents of a table as of `seq`, in order of their keys.
@@ -151,7 +151,7 @@ class FileReader:
                 found = exports.documents(snapshot, table, seq, start, exports.END)
             start = found.next_start
             if found.keys:
-                yield page_of_documents(self.reach, table.name, seq, found.keys, found.bodies)
+                yield page_of_documents(self.file, table.name, seq, found.keys, found.bodies)
 
     def changes(
         self, since: int, until: int, table_ids: Sequence[int] | None, *, with_old: bool
@@ -175,7 +175,7 @@ class FileReader:
             names = {number: str(name_of(number, snapshot.catalogue)) for number in set(entries.table_ids)}
         nothing = [None] * len(entries.keys)
         page = RowPage(
-            self.reach,
+            self.file,
             entries.seqs,
             [names[number] for number in entries.table_ids],
             entries.keys,
@@ -197,13 +197,13 @@ def _catalogue_of(snapshot: Snapshot, seq: int) -> Catalogue:
 
 
 @contextmanager
-def open_reader(reach: Reach, options: FileOptions) -> Iterator[FileReader]:
-    """Open a file whose reach is known.
+def open_reader(file: FileState, options: FileOptions) -> Iterator[FileReader]:
+    """Open a file whose state is known.
 
     Raises:
         HistoryDiverged: It was replaced meanwhile.
     """
-    with open_file(reach.path, options) as engine:
-        if engine.database_id != reach.database:
-            raise HistoryDiverged(f"{reach.path} was replaced by another database while it was read")
-        yield FileReader(engine, reach)
+    with open_file(file.path, options) as engine:
+        if engine.database_id != file.database:
+            raise HistoryDiverged(f"{file.path} was replaced by another database while it was read")
+        yield FileReader(engine, file)
