@@ -16,9 +16,10 @@ pq = pytest.importorskip("pyarrow.parquet")
 import reactdb  # noqa: E402
 from reactdb import DatabaseBusy, HistoryDiverged, HistoryLost, InvalidOption, TableNotFound, UsageError  # noqa: E402
 from reactdb.errors import SchemaMismatch  # noqa: E402
-from reactdb.lake import export, run  # noqa: E402
+from reactdb.lake import export  # noqa: E402
 from reactdb.lake.parts import PartFolder  # noqa: E402
 from tests.lake import answers  # noqa: E402
+from tests.lake.small_chunks import small_chunks  # noqa: E402
 
 
 @pytest.fixture
@@ -55,9 +56,8 @@ class TestContracts:
 
     @pytest.mark.parametrize("mode", ["current", "changes", "scd2"])
     @pytest.mark.parametrize("document", [{"id": 2, "level": 9}, {"id": 2, "score": "five"}])
-    def test_freeze_stops_each_time_and_writes_nothing(self, document, mode, file, out, monkeypatch):
-        """Also nothing of the changes before it, however small the chunks."""
-        monkeypatch.setattr(run, "CHUNK_BYTES", 1)
+    def test_freeze_stops_each_time_and_writes_nothing(self, document, mode, file, out):
+        """Also nothing of the chunks before it."""
         insert(file, {"id": 1, "score": 2})
         export(file, parquet=out, mode=mode)
         insert(file, {"id": 3, "score": 3})
@@ -65,7 +65,7 @@ class TestContracts:
         before = sorted(str(path) for path in Path(out).rglob("*"))
 
         for _ in range(2):
-            with pytest.raises(SchemaMismatch, match=r"level|score"):
+            with small_chunks(), pytest.raises(SchemaMismatch, match=r"level|score"):
                 export(file, parquet=out, mode=mode, contract="freeze")
 
         assert before == sorted(str(path) for path in Path(out).rglob("*"))
@@ -241,6 +241,25 @@ class TestHistory:
         insert(file, *({"id": number} for number in range(10, 20)))
         with pytest.raises(HistoryDiverged, match="was read up to seq 4"):
             export(file, parquet=out, mode="changes")
+
+    @pytest.mark.parametrize("mode", ["current", "changes", "scd2"])
+    def test_a_file_that_went_on_from_before_the_position_is_refused(self, mode, file, tmp_path, out):
+        """Its newest changes were lost, and it has others since, with the same seqs."""
+        with reactdb.connect(file) as db:
+            games = db.table_create("games")
+            games.insert({"id": 1})
+            db.backup(tmp_path / "backup")
+            games.insert([{"id": 2}, {"id": 3}])
+        export(file, parquet=out, mode=mode)
+        reactdb.delete_database(file)
+        shutil.copyfile(tmp_path / "backup", file)
+        insert(file, *({"id": number} for number in range(10, 20)))
+
+        with pytest.raises(
+            HistoryDiverged, match="read up to seq 4, and its history went on from seq 2 without it"
+        ):
+            export(file, parquet=out, mode=mode)
+        assert 3 == len(answers.read(out if mode == "changes" else f"{out}/latest"))
 
     def test_another_database_at_the_same_path_is_refused(self, file, out):
         insert(file, {"id": 1})
@@ -441,28 +460,55 @@ def test_changes_of_another_table_advance_the_position_without_rows(file, out):
         assert 1 == export(db, "games", parquet=out, mode="changes").rows
 
 
-def test_a_chunk_ends_with_a_commit(file, out, monkeypatch):
-    """A reader of the lake never sees a part of a transaction."""
-    monkeypatch.setattr(run, "CHUNK_BYTES", 1)
-    with reactdb.connect(file) as db:
-        games = db.table_create("games")
-        for first in (0, 10, 20):
-            games.insert([{"id": first + n} for n in range(10)])
-    outcome = export(file, parquet=out, mode="changes")
+class TestChunks:
+    """Each chunk is one commit of the table. Three commits of ten documents, of five bytes each, have the seqs 2 to 31."""
 
-    parts = PartFolder(out, "changes")
-    counts = [pq.read_table(parts.folder_of(number)).num_rows for number in parts.numbers()]
-    assert (30, []) == (outcome.rows, [count for count in counts if count % 10])
+    @pytest.fixture(autouse=True)
+    def three_commits(self, file):
+        for first in (10, 20, 30):
+            insert(file, *({"id": first + n} for n in range(10)))
+
+    @staticmethod
+    def chunks(out: str) -> list[tuple[int, int, int]]:
+        """Of each commit of the table: the number of its rows, and their first and last seqs."""
+        parts = PartFolder(out, "changes")
+        seqs = [pq.read_table(parts.folder_of(number))["seq"].to_pylist() for number in parts.numbers()]
+        return [(len(some), min(some), max(some)) for some in seqs]
+
+    @pytest.mark.parametrize("page_rows", [1, 7, 10])
+    def test_a_chunk_ends_with_a_commit(self, page_rows, file, out):
+        """A reader of the lake never sees a part of a transaction."""
+        with small_chunks(page_rows=page_rows):
+            assert 30 == export(file, parquet=out, mode="changes").rows
+
+        assert [(10, 2, 11), (10, 12, 21), (10, 22, 31)] == self.chunks(out)
+
+    def test_a_chunk_ends_at_its_size(self, file, out, tmp_path):
+        for folder, chunk_bytes in ((out, 50), (str(tmp_path / "more"), 51)):
+            with small_chunks(chunk_bytes):
+                export(file, parquet=folder, mode="changes")
+
+        assert [(10, 2, 11), (10, 12, 21), (10, 22, 31)] == self.chunks(out)
+        assert [(20, 2, 21), (10, 22, 31)] == self.chunks(str(tmp_path / "more"))
+
+    def test_each_commit_notes_its_stretch_of_the_log(self, file, out):
+        with small_chunks():
+            export(file, parquet=out, mode="changes")
+
+        parts = PartFolder(out, "changes")
+        manifests = [parts.manifest(number) for number in parts.numbers()]
+        extents = [(one.since, one.until) for manifest in manifests for one in manifest.extents]
+        positions = [position.seq for manifest in manifests for position in manifest.positions.values()]
+        assert ([(0, 11), (11, 21), (21, 31)], [11, 21, 31]) == (extents, positions)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
 @pytest.mark.parametrize("chunk_bytes", [1, 10**6])
-def test_each_format_follows_the_same_writes(kind, chunk_bytes, file, tmp_path, monkeypatch):
+def test_each_format_follows_the_same_writes(kind, chunk_bytes, file, tmp_path):
     """Inserts, updates, deletions, new fields, other types, large ints, a table that is made again, keys of another type."""
     if kind != "parquet":
         pytest.importorskip({"delta": "deltalake", "iceberg": "pyiceberg"}[kind])
-    monkeypatch.setattr(run, "CHUNK_BYTES", chunk_bytes)
     steps = [
         lambda games: games.insert([{"id": n, "score": n, "place": {"zip": n}} for n in range(6)]),
         lambda games: games.get(1).update({"score": 2**53 + 1}),
@@ -473,7 +519,7 @@ def test_each_format_follows_the_same_writes(kind, chunk_bytes, file, tmp_path, 
         lambda games: games.delete(),
         lambda games: games.insert([{"id": "text"}, {"id": 1, "score": 1}]),
     ]
-    with reactdb.connect(file) as db:
+    with small_chunks(chunk_bytes), reactdb.connect(file) as db:
         games = db.table_create("games")
         for step in steps:
             step(games)
