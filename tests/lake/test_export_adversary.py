@@ -18,6 +18,7 @@ from reactdb.errors import CannotOpen, HistoryDiverged, SchemaMismatch, StorageE
 from reactdb.lake import export, run, staging
 from tests.lake import answers
 from tests.lake.answers import read
+from tests.lake.small_chunks import small_chunks
 
 TABLE = "a..b-."
 FORMATS = ["delta", "iceberg"]
@@ -240,6 +241,31 @@ def test_an_int_that_no_double_holds_may_be_the_value_before(tmp_path: Path) -> 
         rows = read(export(db, mode="changes", parquet=tmp_path / "out").path)
 
         assert answers.wanted_changes(db) == answers.changes(rows)
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_field_may_come_and_become_wider_in_any_chunk(mode: str, kind: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    file = make(tmp_path / "a.db", {"id": 1, "v": 1})
+    export(file, mode=mode, **{kind: out})
+    with reactdb.connect(file) as db:
+        games = db.table("games")
+        games.insert({"id": 2, "v": 2, "late": {"x": 1}})
+        games.get(1).update({"v": 0.5})
+        games.get(2).update({"late": {"y": "z"}})
+
+        with small_chunks():
+            done = export(db, mode=mode, **{kind: out})
+
+        rows = read(done.path, kind)
+        wanted, found = {
+            "current": (answers.wanted_current, answers.current),
+            "changes": (answers.wanted_changes, answers.changes),
+            "scd2": (answers.wanted_versions, answers.versions),
+        }[mode]
+        assert wanted(db) == found(rows)
+        assert (["late", "late.y"], ["v"]) == (done.new_fields, done.widened_fields)
 
 
 @pytest.mark.parametrize("name", ["[]", "{}", "b"])

@@ -622,6 +622,21 @@ class TestChunks:
         # Versions: those of 1, 2, 10, 4 and two of 3 are new, and those of 10 and 11 from before have ended.
         assert {"current": (5, 3, 1, 1), "scd2": (8, 6, 2, None)}[mode] == counts
 
+    @pytest.mark.parametrize("mode", ["current", "scd2"])
+    def test_a_chunk_may_have_deletions_alone(self, mode, file, out):
+        export(file, parquet=out, mode=mode)
+        with reactdb.connect(file) as db:
+            db.table("games").get(10).delete()
+            db.table("games").get(11).delete()
+            with small_chunks():
+                assert 2 == export(db, parquet=out, mode=mode).rows
+
+            rows = answers.read(f"{out}/latest")
+            if mode == "current":
+                assert answers.wanted_current(db) == answers.current(rows)
+            else:
+                assert answers.wanted_versions(db) == answers.versions(rows)
+
     @pytest.mark.parametrize("mode", ["current", "changes", "scd2"])
     def test_progress_goes_up_to_its_total(self, mode, file, out):
         seen: list[tuple[int, int]] = []
