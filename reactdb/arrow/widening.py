@@ -18,6 +18,9 @@ UUID, a time of day, a duration and a value of a registered type are their texts
 
 A field of which only null, {} or [] were seen gets no column yet, because its type is unknown.
 
+Of two fields of one dict whose names differ in case only, such as `a` and `A`, the first gets the column, and the other is in
+`rest`: Delta, DuckDB and Spark take both names for one column. A kept schema that has both keeps both.
+
 A map with the name `_other` at the top has the fields of an open set (see `inference`): once it is there, no further field gets a
 column. `spread` lays its fields out again. So a field of this name in the documents, if it is a dict of any keys, gets no column.
 
@@ -49,7 +52,8 @@ class Widened(NamedTuple):
         schema: The kept fields in their order, then the new ones; without metadata for new ones.
         new_fields: The fields that the kept schema lacks.
         widened_fields: The fields of ints that are doubles now: `casting` shows whether all kept ints are exact.
-        conflicts: The fields with values of another type than the column's.
+        conflicts: The fields with values of another type than the column's, and those whose names differ from another's in case
+            only.
     """
 
     schema: pa.Schema
@@ -104,9 +108,14 @@ class _Widening:
         others = [field for field in kept if not path and is_other_field(field)]
         if others:
             return [*fields, self._kept_others(others[0], list(found.values()))]
+        taken = {field.name.lower() for field in kept}
         for name, field in found.items():
+            if name.lower() in taken:
+                self.conflicts.append(path + name)
+                continue
             type_ = self._new_type(field, path + name)
             if type_ is not None:
+                taken.add(name.lower())
                 if not is_new:
                     self.new_fields.append(path + name)
                 fields.append(pa.field(name, type_))

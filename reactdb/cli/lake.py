@@ -101,6 +101,8 @@ def print_outcome(outcome: Outcome, word: str, as_json: bool) -> None:
         if names:
             click.echo(f"  {plural(len(names), 'field')} {words}: {safe(', '.join(names))}")
     for path, count in outcome.conflicts.items():
-        click.echo(f"  {safe(path)}: {plural(count, 'value')} of another type, in column _conflicts")
+        click.echo(
+            f"  {safe(path)}: {plural(count, 'value')} in column _conflicts, because no column takes it"
+        )
     for path, count in outcome.discarded.items():
         click.echo(f"  {safe(path)}: {plural(count, 'value')} left out")

@@ -440,6 +440,7 @@ class ExportRun:
             self.primary_key = info.primary_key
         elif self.primary_key != info.primary_key and not self.has_key:
             raise KeyMisfit
+        self.columns.key_field = self.primary_key
 
     def _merge_documents(self, target: LakeTable | None, chunk: ChunkDocuments, end: ChunkEnd) -> None:
         """Bring the documents of a chunk to the table."""

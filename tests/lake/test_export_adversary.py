@@ -57,19 +57,58 @@ def test_databases_with_the_same_keys_and_odd_fields_stay_apart(
     assert {"fleet", "out"} == {path.name for path in tmp_path.iterdir()}
 
 
-def test_a_field_that_differs_in_case_is_refused_by_delta_and_can_be_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ALL)
+def test_fields_that_differ_in_case_only_are_kept_beside_their_rows(
+    kind: str, mode: str, tmp_path: Path
+) -> None:
+    """Delta takes both names for one column, Spark refuses both, and DuckDB answers for one with the other."""
     out = str(tmp_path / "out")
     with reactdb.connect(tmp_path / "a.db") as db:
-        table = db.table_create("t")
-        table.insert({"id": 1, "a": 1})
-        export(db, "t", delta=out)
-        table.insert({"id": 2, "A": 1})
+        games = db.table_create("games")
+        # The primary key has its column, also if another spelling comes before it.
+        games.insert({"ID": "one", "id": 1, "a": 1, "A": "x", "_KEY": 4, "p": {"q": 1, "Q": 2}})
+        first = export(db, "games", mode=mode, **{kind: out})
+        games.insert([{"id": 2, "A": 2, "É": 1, "é": 2, "l": [{"z": 1}, {"Z": 2}]}, {"id": 3, "P": {"q": 1}}])
+        second = export(db, "games", mode=mode, **{kind: out})
 
-        with pytest.raises(SchemaMismatch, match="ignores case"):
-            export(db, "t", delta=out)
-        assert [{"id": 1, "a": 1}] == read(out, "delta")
-        assert {"A": 1} == export(db, "t", delta=out, contract="discard").discarded
-        assert 2 == len(read(out, "delta"))
+        found = [name.lower() for name in names_of(read(first.path, kind))]
+        assert len(set(found)) == len(found)
+        assert {"A", "p.Q"} <= set(first.conflicts)
+        assert {"A", "é", "l[].Z", "P", *(() if mode == "current" else ["id"])} == set(second.conflicts)
+        assert ["É", "l"] == second.new_fields
+        rows = read(second.path, kind)
+        if mode == "current":
+            assert [1, 2, 3] == sorted(row["id"] for row in rows)
+            assert answers.wanted_current(db) == answers.current(rows)
+        elif mode == "changes":
+            assert answers.wanted_changes(db) == answers.changes(rows)
+        else:
+            assert answers.wanted_versions(db) == answers.versions(rows)
+
+
+def names_of(rows: list[dict[str, Any]]) -> list[str]:
+    """The names of columns and of the fields of dicts in them, as paths."""
+    row = rows[0]
+    inner = [(name, value) for name, value in row.items() if isinstance(value, dict)]
+    return [*row, *(f"{name}.{below}" for name, value in inner for below in names_of([value]))]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_field_that_differs_in_case_only_is_refused_by_freeze_and_left_out_by_discard(
+    kind: str, tmp_path: Path
+) -> None:
+    out = str(tmp_path / "out")
+    with reactdb.connect(tmp_path / "a.db") as db:
+        games = db.table_create("games")
+        games.insert({"id": 1, "a": 1, "A": "x", "p": {"q": 1, "Q": 2}})
+
+        with pytest.raises(SchemaMismatch, match="A: 'x'"):
+            export(db, "games", contract="freeze", **{kind: out})
+        assert not os.path.exists(out)
+        done = export(db, "games", contract="discard", **{kind: out})
+        assert {"A": 1, "p.Q": 1} == done.discarded
+        assert [{"id": 1, "a": 1, "p": {"q": 1}}] == read(done.path, kind)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
