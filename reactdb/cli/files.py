@@ -6,6 +6,7 @@ Rule of this file: no output.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -96,6 +97,18 @@ class Finite(click.FloatRange):
         if not isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, context)
         return number
+
+
+def read_standard_input() -> str:
+    """The whole text of standard input.
+
+    Raises:
+        ClickException: It is not UTF-8.
+    """
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"standard input is not UTF-8: byte {error.start + 1}") from None
 
 
 def parse_with(
