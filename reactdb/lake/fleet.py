@@ -89,12 +89,7 @@ class Fleet:
         for given in map(plain_path, self.options.paths):
             files = sorted(_expand(given, self.options))
             if not files:
-                reason = (
-                    f"no file in it matches {self.options.path_glob}: choose the files by --files, path_glob or pathGlobFilter"
-                    if os.path.isdir(given)
-                    else "no file matches it"
-                )
-                error = CannotOpen(os.path.abspath(given), reason)
+                error = CannotOpen(os.path.abspath(given), _why_no_file(given, self.options.path_glob))
                 if not self.options.ignore_missing_files:
                     raise error
                 self.ignored[error.path] = error
@@ -197,6 +192,18 @@ def _expand(path: str, options: FileOptions) -> Iterator[str]:
     else:
         # If the file is missing, opening it raises an error that says why.
         yield path
+
+
+def _why_no_file(path: str, path_glob: str) -> str:
+    """Why a folder or a glob means no file, and what to give instead."""
+    if not os.path.isdir(path):
+        return "no file matches it"
+    if any(name.endswith(".parquet") for _, _, names in os.walk(path) for name in names):
+        return (
+            f"it has Parquet files, and no file that matches {path_glob}: give database files; `reactdb spark` history, rates and "
+            "audit also take a folder that `reactdb export --changes --parquet` wrote"
+        )
+    return f"no file in it matches {path_glob}: choose the files by --files, path_glob or pathGlobFilter"
 
 
 def open_file(path: str, options: FileOptions) -> AbstractContextManager[Engine]:
