@@ -224,6 +224,8 @@ class TestFleets:
         outcome = export(fleet, "games", parquet=out, ignore_corrupt_files=True)
 
         assert [str(fleet / "empty.db"), str(fleet / "junk.db")] == sorted(outcome.ignored)
+        assert "it is empty" in outcome.ignored[str(fleet / "empty.db")]
+        assert "is not a reactdb database" in outcome.ignored[str(fleet / "junk.db")]
         assert 1 == outcome.rows
 
 
