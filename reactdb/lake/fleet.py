@@ -200,8 +200,8 @@ def _why_no_file(path: str, path_glob: str) -> str:
         return "no file matches it"
     if any(name.endswith(".parquet") for _, _, names in os.walk(path) for name in names):
         return (
-            f"it has Parquet files, and no file that matches {path_glob}: give database files; `reactdb spark` history, rates and "
-            "audit also take a folder that `reactdb export --changes --parquet` wrote"
+            f"it has Parquet files, and no file that matches {path_glob}: give database files; `reactdb spark` history, rates "
+            "and audit also take a folder that `reactdb export --changes --parquet` wrote"
         )
     return f"no file in it matches {path_glob}: choose the files by --files, path_glob or pathGlobFilter"
 
