@@ -19,7 +19,8 @@ UUID, a time of day, a duration and a value of a registered type are their texts
 A field of which only null, {} or [] were seen gets no column yet, because its type is unknown.
 
 Of two fields of one dict whose names differ in case only, such as `a` and `A`, the first gets the column, and the other is in
-`rest`: Delta, DuckDB and Spark take both names for one column. A kept schema that has both keeps both.
+`rest`: Delta, DuckDB and Spark take both names for one column. A field whose name has a null character is in `rest` too: Arrow's
+interface between libraries ends a name there. A kept schema that has such names keeps them.
 
 A map with the name `_other` at the top has the fields of an open set (see `inference`): once it is there, no further field gets a
 column. `spread` lays its fields out again. So a field of this name in the documents, if it is a dict of any keys, gets no column.
@@ -52,8 +53,7 @@ class Widened(NamedTuple):
         schema: The kept fields in their order, then the new ones; without metadata for new ones.
         new_fields: The fields that the kept schema lacks.
         widened_fields: The fields of ints that are doubles now: `casting` shows whether all kept ints are exact.
-        conflicts: The fields with values of another type than the column's, and those whose names differ from another's in case
-            only.
+        conflicts: The fields with values of another type than the column's, and those whose names no column can have.
     """
 
     schema: pa.Schema
@@ -110,7 +110,7 @@ class _Widening:
             return [*fields, self._kept_others(others[0], list(found.values()))]
         taken = {field.name.lower() for field in kept}
         for name, field in found.items():
-            if name.lower() in taken:
+            if name.lower() in taken or "\0" in name:
                 self.conflicts.append(path + name)
                 continue
             type_ = self._new_type(field, path + name)

@@ -81,9 +81,10 @@ class SeqOrTime(click.ParamType):  # type: ignore[type-arg]
             return int(value)
         try:
             moment = datetime.fromisoformat(value)
-        except ValueError:
+            # In the first year of all, the time zone may lead before it.
+            return moment if moment.tzinfo is not None else moment.astimezone()
+        except (ValueError, OverflowError):
             self.fail(f"{value!r} is neither a seq nor a time, such as 2026-07-21T14:30.", parameter, context)
-        return moment if moment.tzinfo is not None else moment.astimezone()
 
 
 MOMENT = SeqOrTime()

@@ -1,8 +1,8 @@
 """Columns: the columns of documents in a lake's table, which widen while documents are converted.
 
 `reactdb.arrow.widening` has the rules: a new field is a new column, ints become doubles where all of them are exact, and a value
-that its column does not take is kept as JSON beside the row. So is a field whose name differs from a column's in case only. The
-contract decides about new fields and such values:
+that its column does not take is kept as JSON beside the row. So is a field whose name differs from a column's in case only, or
+has a null character. The contract decides about new fields and such values:
 
     evolve     the columns widen, and the values are kept
     freeze     SchemaMismatch; only {} and [] are kept, because they give no type

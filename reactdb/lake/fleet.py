@@ -94,6 +94,8 @@ class Fleet:
                     raise error
                 self.ignored[error.path] = error
             for path in files:
+                if _is_not_utf_8(path):
+                    raise CannotOpen(path, "its path is not UTF-8, as the texts of a table are: rename it")
                 paths.setdefault(read_identity(path) or os.path.realpath(path), path)
         return list(paths.values())
 
@@ -192,6 +194,11 @@ def _expand(path: str, options: FileOptions) -> Iterator[str]:
     else:
         # If the file is missing, opening it raises an error that says why.
         yield path
+
+
+def _is_not_utf_8(path: str) -> bool:
+    """Whether a path has bytes that are no text; Python keeps them as surrogates."""
+    return any("\udc80" <= letter <= "\udcff" for letter in path)
 
 
 def _why_no_file(path: str, path_glob: str) -> str:

@@ -14,7 +14,14 @@ pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
 
 import reactdb
-from reactdb.errors import CannotOpen, HistoryDiverged, SchemaMismatch, StorageError, UsageError
+from reactdb.errors import (
+    CannotOpen,
+    HistoryDiverged,
+    InvalidOption,
+    SchemaMismatch,
+    StorageError,
+    UsageError,
+)
 from reactdb.lake import export, run, staging
 from tests.lake import answers
 from tests.lake.answers import read
@@ -417,3 +424,116 @@ def as_another_user(work: Callable[[], Any], user: int = 65_534) -> str:
         name = file.read()
     os.waitpid(pid, 0)
     return name
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Mistakes in a call
+
+
+@pytest.fixture
+def games(tmp_path: Path) -> Path:
+    return make(tmp_path / "a.db", {"id": 1, "a": 1})
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("folder", ["", "out\0", "out\udcff", b"out", 5, True, ["out"]], ids=repr)
+def test_a_target_that_is_no_path_is_refused(
+    kind: str, folder: Any, games: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidOption, match=f"{kind} is the path of a folder to write to, in UTF-8, not"):
+        export(games, "games", **{kind: folder})
+    assert {"a.db"} == {path.name[:4] for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("source", ["", "a\0.db", "a\udcff.db", b"a.db", 5, None, [None], [""]], ids=repr)
+def test_a_source_that_is_no_path_is_refused(
+    source: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidOption, match="source is an open database, a file, a folder"):
+        export(source, "games", parquet=tmp_path / "out")
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_table_as_the_source_is_refused(games: Path, tmp_path: Path) -> None:
+    with (
+        reactdb.connect(games) as db,
+        pytest.raises(InvalidOption, match="source is an open database, a file, a folder"),
+    ):
+        export(db["games"], parquet=tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"table": 5}, "table is the name of a table, not 5"),
+        ({"table": b"games"}, "table is the name of a table"),
+        ({"table": ""}, "table is the name of a table, not ''"),
+        ({"path_glob": ""}, "path_glob is a pattern"),
+        ({"path_glob": ["*.db"]}, "path_glob is a pattern"),
+        ({"overwrite": "yes"}, "overwrite is True or False, not 'yes'"),
+        ({"recursive": 1}, "recursive is True or False, not 1"),
+        ({"ignore_corrupt_files": "no"}, "ignore_corrupt_files is True or False"),
+        ({"ignore_missing_files": None}, "ignore_missing_files is True or False"),
+        ({"progress": 5}, "progress is a function of two numbers, not 5"),
+    ],
+)
+def test_an_argument_of_another_type_is_refused_before_anything_is_read(
+    options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidOption, match=words):
+        export(tmp_path / "nowhere.db", parquet=tmp_path / "out", **options)
+    assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+@pytest.mark.parametrize("kind", ALL)
+def test_a_file_of_a_folder_whose_name_is_not_utf_8_is_refused_by_name(kind: str, tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet"
+    fleet.mkdir()
+    make(fleet / "a\udcff.db", {"id": 1})
+    with pytest.raises(CannotOpen, match="its path is not UTF-8"):
+        export(fleet, "games", **{kind: str(tmp_path / "out")})
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+@pytest.mark.parametrize("kind", ["parquet", "iceberg"])
+def test_a_folder_may_have_a_line_break_in_its_name(kind: str, games: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "a\nb")
+    assert 1 == export(games, "games", **{kind: out}).rows
+    done = export(games, "games", **{kind: out})
+    assert (0, [{"id": 1, "a": 1}]) == (done.rows, read(done.path, kind))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+@pytest.mark.parametrize("name", ["a\nb", "a\x7f", "a\\b", "a%20b"])
+def test_a_folder_that_delta_would_not_find_again_is_refused(name: str, games: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a path of a Delta table cannot have"):
+        export(games, "games", delta=str(tmp_path / name))
+    assert {"a.db"} == {path.name[:4] for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_name_with_a_null_character_keeps_its_value(kind: str, tmp_path: Path) -> None:
+    """Delta would cut the name there, and read null in its column."""
+    out = str(tmp_path / "out")
+    with reactdb.connect(tmp_path / "a.db") as db:
+        db.table_create("games").insert({"id": 1, "x\0y": 1, "\0": 2, "s": {"z\0": 3, "z": 4}})
+        done = export(db, "games", **{kind: out})
+
+        assert {"x\0y": 1, "\0": 1, "s.z\0": 1} == done.conflicts
+        assert answers.wanted_current(db) == answers.current(read(done.path, kind))
+
+
+def test_an_error_of_delta_has_no_calls_of_its_own(tmp_path: Path) -> None:
+    """With RUST_BACKTRACE in the environment, delta-rs adds them to the message."""
+    nested: Any = 1
+    for _ in range(48):
+        nested = {"x": nested}
+    file = make(tmp_path / "a.db", {"id": 1, "d": nested})
+
+    with pytest.raises(StorageError, match="too deeply nested") as raised:
+        export(file, "games", delta=str(tmp_path / "out"))
+    assert 1 == len(str(raised.value).splitlines())

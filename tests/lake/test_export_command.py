@@ -57,6 +57,11 @@ def test_an_empty_table_gives_no_table_of_the_lake(file, tmp_path):
         (("games", "--contract", "freeze"), "give --parquet, --delta or --iceberg."),
         (("gmaes", "--parquet", "a"), "The nearest is `games`."),
         (("games", "--parquet", "s3://lake/games"), "is a folder of this machine"),
+        (("games", "--delta", ""), "delta is the path of a folder to write to"),
+        (("games", "--delta", "a\nb"), "a path of a Delta table cannot have"),
+        (("games", "--delta", "a", "--at", "0001-01-01"), "is neither a seq nor a time"),
+        (("games", "games.parquet"), "give `--parquet FOLDER` for Parquet"),
+        (("games", ""), "TARGET is empty"),
     ],
 )
 def test_a_mistake_gets_one_sentence_with_the_way_out(arguments, words, file):
