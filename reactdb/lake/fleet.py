@@ -205,6 +205,8 @@ def _why_no_file(path: str, path_glob: str) -> str:
     """Why a folder or a glob means no file, and what to give instead."""
     if not os.path.isdir(path):
         return "no file matches it"
+    if not os.access(path, os.R_OK | os.X_OK):
+        return "the folder may not be read (permission denied)"
     if any(name.endswith(".parquet") for _, _, names in os.walk(path) for name in names):
         return (
             f"it has Parquet files, and no file that matches {path_glob}: give database files; `reactdb spark` history, rates "

@@ -405,6 +405,22 @@ def test_a_folder_without_permission_is_an_error_of_reactdb(tmp_path: Path, kind
     assert issubclass(CannotOpen, reactdb.ReactDBError)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_folder_of_files_that_may_not_be_read_is_named_as_such(tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet"
+    fleet.mkdir()
+    make(fleet / "a.db", {"id": 1})
+    for parent in (tmp_path, *tmp_path.parents[:2]):
+        parent.chmod(parent.stat().st_mode | 0o055)
+    fleet.chmod(0o000)
+
+    def refused() -> None:
+        with pytest.raises(CannotOpen, match="the folder may not be read"):
+            export(fleet, "games", parquet=tmp_path / "out")
+
+    assert "" == as_another_user(refused)
+
+
 def as_another_user(work: Callable[[], Any], user: int = 65_534) -> str:
     """The name of the error that `work` raises in a fork, for a user without rights."""
     ends = os.pipe()
