@@ -228,8 +228,9 @@ def _paths_of(source: Any) -> tuple[str, ...]:
     for path in given:
         text = _path_text(path)
         if text is None:
+            wrong = path if isinstance(source, (list, tuple)) else source
             raise InvalidOption(
-                f"source is an open database, a file, a folder, a glob, or a list of them, in UTF-8, not {format_value(path)}"
+                f"source is an open database, a file, a folder, a glob, or a list of them, in UTF-8, not {format_value(wrong)}"
             )
         paths.append(text)
     return tuple(paths)

@@ -178,7 +178,7 @@ class ExportRun:
         if not tables:
             assert self.table is not None
             check_table(self.table, self.files)
-            raise TableNotFound(self.table, " (as of then)")
+            raise TableNotFound(self.table, " It was not there at that moment.")
         self._path = target.path
         with target.lock():
             state = target.state(self._epochs())

@@ -405,20 +405,17 @@ def test_a_folder_without_permission_is_an_error_of_reactdb(tmp_path: Path, kind
     assert issubclass(CannotOpen, reactdb.ReactDBError)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_folder_of_files_that_may_not_be_read_is_named_as_such(tmp_path: Path) -> None:
+def test_a_folder_of_files_that_may_not_be_read_is_named_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a user without rights sees it: no file in it."""
     fleet = tmp_path / "fleet"
-    fleet.mkdir()
-    make(fleet / "a.db", {"id": 1})
-    for parent in (tmp_path, *tmp_path.parents[:2]):
-        parent.chmod(parent.stat().st_mode | 0o055)
-    fleet.chmod(0o000)
+    fleet.mkdir(mode=0o000)
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != str(fleet) and real(path, mode))
 
-    def refused() -> None:
-        with pytest.raises(CannotOpen, match="the folder may not be read"):
-            export(fleet, "games", parquet=tmp_path / "out")
-
-    assert "" == as_another_user(refused)
+    with pytest.raises(CannotOpen, match="the folder may not be read"):
+        export(fleet, "games", parquet=tmp_path / "out")
 
 
 def as_another_user(work: Callable[[], Any], user: int = 65_534) -> str:
@@ -475,7 +472,7 @@ def test_a_source_that_is_no_path_is_refused(
 def test_a_table_as_the_source_is_refused(games: Path, tmp_path: Path) -> None:
     with (
         reactdb.connect(games) as db,
-        pytest.raises(InvalidOption, match="source is an open database, a file, a folder"),
+        pytest.raises(InvalidOption, match=r"source is an open database, a file, .* not <Table 'games'>"),
     ):
         export(db["games"], parquet=tmp_path / "out")
 

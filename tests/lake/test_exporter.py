@@ -342,6 +342,12 @@ class TestMoments:
             export(file, parquet=out, at=99)
         assert not os.path.exists(out)
 
+    def test_a_table_that_is_younger_than_the_moment_is_refused_as_such(self, file, out):
+        insert(file, {"id": 1})
+        with pytest.raises(TableNotFound, match=r"does not exist\. It was not there at that moment\.$"):
+            export(file, parquet=out, at=0)
+        assert not os.path.exists(out)
+
 
 class TestMistakes:
     def test_a_misspelt_table_gets_the_nearest_name(self, file, out):
