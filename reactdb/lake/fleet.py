@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import glob, has_magic
+from itertools import islice
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -38,6 +39,8 @@ from reactdb.store.file.identity import read_identity
 SIDE_FILES = ("-wal", "-shm", "-journal")
 # Files that one line of the log names.
 MOST_LOGGED = 10
+# Folders in which an error looks for other files than databases.
+MOST_SEARCHED = 100
 Found = TypeVar("Found")
 
 
@@ -207,7 +210,9 @@ def _why_no_file(path: str, path_glob: str) -> str:
         return "no file matches it"
     if not os.access(path, os.R_OK | os.X_OK):
         return "the folder may not be read (permission denied)"
-    if any(name.endswith(".parquet") for _, _, names in os.walk(path) for name in names):
+    # Not of all folders: the path may be somebody's home.
+    first = islice(os.walk(path), MOST_SEARCHED)
+    if any(name.endswith(".parquet") for _, _, names in first for name in names):
         return (
             f"it has Parquet files, and no file that matches {path_glob}: give database files; `reactdb spark` history, rates "
             "and audit also take a folder that `reactdb export --changes --parquet` wrote"
