@@ -23,6 +23,7 @@ from reactdb.errors import (
     UsageError,
 )
 from reactdb.lake import export, run, staging
+from reactdb.lake.data_files import storage_errors
 from tests.lake import answers
 from tests.lake.answers import read
 
@@ -540,13 +541,35 @@ def test_a_name_with_a_null_character_keeps_its_value(kind: str, tmp_path: Path)
         assert answers.wanted_current(db) == answers.current(read(done.path, kind))
 
 
-def test_an_error_of_delta_has_no_calls_of_its_own(tmp_path: Path) -> None:
-    """With RUST_BACKTRACE in the environment, delta-rs adds them to the message."""
-    nested: Any = 1
-    for _ in range(48):
-        nested = {"x": nested}
-    file = make(tmp_path / "a.db", {"id": 1, "d": nested})
+@pytest.mark.parametrize("shape", [lambda inner: {"x": inner}, lambda inner: [inner]], ids=["dicts", "lists"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ALL)
+def test_a_value_that_is_nested_deeper_than_a_reader_takes_keeps_its_value(
+    kind: str, mode: str, shape: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    shallow = deep = 1
+    for _ in range(25):
+        shallow = shape(shallow)
+    for _ in range(80):
+        deep = shape(deep)
+    with reactdb.connect(tmp_path / "a.db") as db:
+        db.table_create("games").insert(
+            {"id": 1, "shallow": shallow, "deep": deep, "beside": {"a": 1, "d": deep}}
+        )
+        done = export(db, "games", mode=mode, **{kind: str(tmp_path / "out")})
 
-    with pytest.raises(StorageError, match="too deeply nested") as raised:
-        export(file, "games", delta=str(tmp_path / "out"))
-    assert 1 == len(str(raised.value).splitlines())
+        assert {"deep": 1, "beside.d": 1} == done.conflicts
+        rows = read(done.path, kind)
+        if mode == "current":
+            assert answers.wanted_current(db) == answers.current(rows)
+        elif mode == "changes":
+            assert answers.wanted_changes(db) == answers.changes(rows)
+        else:
+            assert answers.wanted_versions(db) == answers.versions(rows)
+
+
+def test_an_error_of_delta_has_no_calls_of_its_own() -> None:
+    """With RUST_BACKTRACE in the environment, delta-rs adds them to the message."""
+    with pytest.raises(StorageError) as raised, storage_errors("out", "written", ValueError):
+        raise ValueError("Kernel error: too deep\n   0: <unknown>\n   1: PyObject_Vectorcall")
+    assert "out cannot be written: Kernel error: too deep" == str(raised.value)
