@@ -22,6 +22,7 @@ The tables that it writes:
     parquet, parts            a folder of Parquet, which changes by whole parts
     delta, iceberg            tables of these formats
     data_files, schemas       files of Parquet, and their rows by key; the types of a table
+    flushed_files             files of pyiceberg, on the disk before the catalogue names them
     folder_lock               one run at a time
 
 Rule of this package: it stands on the store's read side and never on feeds, and it knows no Spark. Importing it imports no

@@ -12,7 +12,7 @@ Rule of this file: the arguments and the outcome. `run` does the work, and nothi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.util import find_spec
@@ -40,7 +40,7 @@ class Outcome:
             where they were not compared.
         positions: Path of a file -> the seq up to which it has been read.
         begins_late: Files whose log begins after their first changes, so the rows begin with the documents as they were then.
-        ignored: Files that were left out because they are corrupt or missing.
+        ignored: Path of a file that was left out because it is corrupt or missing -> the error that it gave.
         new_fields, widened_fields: Paths of fields, such as `place.zip`.
         conflicts: Path -> the number of values that did not fit, and are in the column `_conflicts`.
         discarded: Path -> the number of values that the contract `discard` left out.
@@ -55,7 +55,7 @@ class Outcome:
     deleted: int | None = None
     positions: dict[str, int] = field(default_factory=dict)
     begins_late: list[str] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)
+    ignored: dict[str, str] = field(default_factory=dict)
     new_fields: list[str] = field(default_factory=list)
     widened_fields: list[str] = field(default_factory=list)
     conflicts: dict[str, int] = field(default_factory=dict)
@@ -112,10 +112,15 @@ def export(
         TableNotFound, CannotOpen, ...: What is wrong with the source.
     """
     folders = {"parquet": parquet, "delta": delta, "iceberg": iceberg}
-    given = {name: os.fspath(folder) for name, folder in folders.items() if folder is not None}
+    given = {name: folder for name, folder in folders.items() if folder is not None}
     if len(given) != 1:
         raise InvalidOption("give exactly one of parquet=, delta= and iceberg=: the folder to write to")
-    ((format_, folder),) = given.items()
+    ((format_, given_folder),) = given.items()
+    folder = _path_text(given_folder)
+    if folder is None:
+        raise InvalidOption(
+            f"{format_} is the path of a folder to write to, in UTF-8, not {format_value(given_folder)}"
+        )
     if "://" in folder:
         raise InvalidOption(
             f"{format_} is a folder of this machine, not {format_value(folder)}: write to one, and copy it there"
@@ -123,6 +128,23 @@ def export(
     for name, value, words in (("mode", mode, MODES), ("contract", contract, CONTRACTS)):
         if value not in words:
             raise InvalidOption(f"{name} is one of {', '.join(words)}, not {format_value(value)}")
+    if table is not None and not (isinstance(table, str) and table):
+        raise InvalidOption(f"table is the name of a table, not {format_value(table)}")
+    if not isinstance(path_glob, str) or not path_glob:
+        raise InvalidOption(
+            f"path_glob is a pattern for the names of files, such as *.db, not {format_value(path_glob)}"
+        )
+    flags = {
+        "overwrite": overwrite,
+        "ignore_corrupt_files": ignore_corrupt_files,
+        "ignore_missing_files": ignore_missing_files,
+        "recursive": recursive,
+    }
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise InvalidOption(f"{name} is True or False, not {format_value(flag)}")
+    if progress is not None and not callable(progress):
+        raise InvalidOption(f"progress is a function of two numbers, not {format_value(progress)}")
     if at is not None:
         if mode != "current":
             raise InvalidOption("at goes with mode 'current' only: leave one of them out")
@@ -198,9 +220,26 @@ def _paths_of(source: Any) -> tuple[str, ...]:
                 "an export reads a file, and this database is in memory: write it to one with db.backup(path)"
             )
         return (source.path,)
-    if isinstance(source, (str, os.PathLike)):
-        return (os.fspath(source),)
-    paths = tuple(os.fspath(path) for path in source)
-    if not paths:
+    is_list = isinstance(source, Iterable) and not isinstance(source, (str, bytes))
+    given = tuple(source) if is_list else (source,)
+    if not given:
         raise InvalidOption("no file: give a file, a folder, a glob or a list of those")
-    return paths
+    paths = []
+    for path in given:
+        text = _path_text(path)
+        if text is None:
+            wrong = path if isinstance(source, (list, tuple)) else source
+            raise InvalidOption(
+                f"source is an open database, a file, a folder, a glob, or a list of them, in UTF-8, not {format_value(wrong)}"
+            )
+        paths.append(text)
+    return tuple(paths)
+
+
+def _path_text(path: Any) -> str | None:
+    """A path as text; None if it is none that files have, or not in UTF-8, which tables of a lake need."""
+    try:
+        text = os.fspath(path)
+        return text if isinstance(text, str) and text and b"\0" not in text.encode() else None
+    except (TypeError, UnicodeEncodeError):
+        return None

@@ -43,12 +43,12 @@ class FileState:
 
 
 def read_file_states(
-    options: FileOptions, table: str | None = None, *, ignored: list[str] | None = None
+    options: FileOptions, table: str | None = None, *, ignored: dict[str, str] | None = None
 ) -> list[FileState]:
     """The state of every file in the options, in the order of the paths.
 
     Args:
-        ignored: The paths of the files that are passed over are added to it.
+        ignored: The files that are passed over are added to it: path -> the error.
 
     Raises:
         UsageError: Two files are copies of one database, so their changes would be counted twice.
@@ -58,7 +58,7 @@ def read_file_states(
     fleet = Fleet(options)
     files = fleet.look_at_all(partial(_read_file_state, options=options))
     if ignored is not None:
-        ignored += fleet.ignored
+        ignored.update((path, str(error)) for path, error in fleet.ignored.items())
     refuse_copies((file.database, file.path) for file in files)
     if table is not None:
         check_table(table, files)

@@ -178,7 +178,7 @@ class ExportRun:
         if not tables:
             assert self.table is not None
             check_table(self.table, self.files)
-            raise TableNotFound(self.table, " (as of then)")
+            raise TableNotFound(self.table, " It was not there at that moment.")
         self._path = target.path
         with target.lock():
             state = target.state(self._epochs())
@@ -440,6 +440,7 @@ class ExportRun:
             self.primary_key = info.primary_key
         elif self.primary_key != info.primary_key and not self.has_key:
             raise KeyMisfit
+        self.columns.key_field = self.primary_key
 
     def _merge_documents(self, target: LakeTable | None, chunk: ChunkDocuments, end: ChunkEnd) -> None:
         """Bring the documents of a chunk to the table."""

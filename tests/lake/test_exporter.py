@@ -259,6 +259,8 @@ class TestFleets:
         outcome = export(fleet, "games", parquet=out, ignore_corrupt_files=True)
 
         assert [str(fleet / "empty.db"), str(fleet / "junk.db")] == sorted(outcome.ignored)
+        assert "it is empty" in outcome.ignored[str(fleet / "empty.db")]
+        assert "is not a reactdb database" in outcome.ignored[str(fleet / "junk.db")]
         assert 1 == outcome.rows
 
 
@@ -444,6 +446,12 @@ class TestMoments:
         insert(file, {"id": 1})
         with pytest.raises(InvalidOption, match="in the future"):
             export(file, parquet=out, at=99)
+        assert not os.path.exists(out)
+
+    def test_a_table_that_is_younger_than_the_moment_is_refused_as_such(self, file, out):
+        insert(file, {"id": 1})
+        with pytest.raises(TableNotFound, match=r"does not exist\. It was not there at that moment\.$"):
+            export(file, parquet=out, at=0)
         assert not os.path.exists(out)
 
 
