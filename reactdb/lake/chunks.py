@@ -13,11 +13,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from reactdb import change
+from reactdb.change import KINDS
 from reactdb.lake.file_reader import RowPage
 from reactdb.lake.file_states import FileState
 from reactdb.lake.parts import DatabasePosition, Extent
 
-INSERT: Final = "insert"
+# The kind of a change as pages have it: a word.
+INSERT: Final = KINDS[change.INSERT]
 
 
 def position_at(file: FileState, seq: int) -> DatabasePosition:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 MODES: Final = ("current", "changes", "scd2")
 CONTRACTS: Final = ("evolve", "freeze", "discard")
-FORMATS: Final = ("parquet", "delta", "iceberg")
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from reactdb.arrow.arrays import moments
+from reactdb.arrow.documents import json_texts
 from reactdb.arrow.keys import key_values, texts
 from reactdb.json import dumps, plain_text
 from reactdb.lake.columns import DocumentColumns
@@ -88,7 +89,7 @@ def change_batch(columns: DocumentColumns | None, page: RowPage) -> pa.RecordBat
     }
     conflicts = None
     if columns is None:
-        made["old"], made["new"] = json_documents(page.olds), json_documents(page.bodies)
+        made["old"], made["new"] = json_texts(page.olds), json_texts(page.bodies)
     else:
         # The one may widen the columns, so the first is made to fit afterwards.
         old, old_conflicts = columns.convert(page.olds)
@@ -161,12 +162,3 @@ def key_texts(keys: Sequence[bytes]) -> Any:
 def json_keys(keys: Sequence[bytes]) -> Any:
     """The keys as JSON text that loses nothing."""
     return pa.array(list(map(dumps, key_values(keys))), TEXT)
-
-
-def json_documents(bodies: Sequence[bytes | None]) -> Any:
-    from reactdb.arrow.decoding import decode_many
-    from reactdb.json import dumps_plain
-
-    present = [body for body in bodies if body is not None]
-    made = iter(map(dumps_plain, decode_many(present)))
-    return pa.array([None if body is None else next(made) for body in bodies], TEXT)

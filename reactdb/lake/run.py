@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from reactdb.arrow.arrays import moments
 from reactdb.arrow.casting import InexactNumber, cast_batch
+from reactdb.arrow.keys import STRING
 from reactdb.errors import (
     HistoryDiverged,
     HistoryLost,
@@ -65,8 +66,6 @@ from reactdb.values.collation import key_value
 CHUNK_BYTES = 16 * 1024 * 1024
 # Rows that are made into arrays together.
 PAGE_ROWS = 2_000
-# The tag of a text in the bytes of a key. See `key_format`.
-STRING: Final = 0xF0
 # Settings of a table that later runs must have too, as their messages name them.
 FIXED: Final = ("mode", "table", "fleet", "at")
 
@@ -473,11 +472,7 @@ class ExportRun:
         self._widen(target, schema)
         target.merge(rows, self._deleted(gone, schema, keys), keys, note)
         self._commit(schema, note)
-        outcome = self.outcome
-        outcome.inserted = (outcome.inserted or 0) + counts[0]
-        outcome.updated = (outcome.updated or 0) + counts[1]
-        outcome.deleted = (outcome.deleted or 0) + counts[2]
-        outcome.rows += sum(counts)
+        self._count(*counts)
 
     def _deleted(
         self, gone: Sequence[tuple[FileState, bytes]], schema: pa.Schema, keys: Sequence[str]
@@ -543,15 +538,11 @@ class ExportRun:
         schema = self._schema()
         self._widen(target, schema)
         rows = [cast_batch(batch, schema) for batch in batches]
-        count = sum(map(len, rows))
         closed = self._closed(target, ended, schema) if ended else []
         table = pa.Table.from_batches([*closed, *rows], schema)
         target.merge(table, schema_keys(schema, VERSION_KEYS), VERSION_KEYS, note)
         self._commit(schema, note)
-        outcome = self.outcome
-        outcome.inserted = (outcome.inserted or 0) + count
-        outcome.updated = (outcome.updated or 0) + sum(map(len, closed))
-        outcome.rows += len(table)
+        self._count(sum(map(len, rows)), sum(map(len, closed)))
 
     def _closed(
         self, target: LakeTable, ended: Mapping[tuple[str, bytes], tuple[int, int]], schema: pa.Schema
@@ -786,6 +777,15 @@ class ExportRun:
         ):
             for path, count in more.items():
                 counts[path] = counts.get(path, 0) + count
+
+    def _count(self, inserted: int, updated: int, deleted: int | None = None) -> None:
+        """Add rows that were merged to the outcome. `deleted`: None where documents are not compared."""
+        outcome = self.outcome
+        outcome.inserted = (outcome.inserted or 0) + inserted
+        outcome.updated = (outcome.updated or 0) + updated
+        if deleted is not None:
+            outcome.deleted = (outcome.deleted or 0) + deleted
+        outcome.rows += inserted + updated + (deleted or 0)
 
     def _epochs(self) -> dict[str, list[str]]:
         return {file.database: [epoch.name for epoch in reversed(file.history)] for file in self.files}
