@@ -24,8 +24,8 @@ The tables that it writes:
     data_files, schemas       files of Parquet, and their rows by key; the types of a table
     folder_lock               one run at a time
 
-Rule of this package: it stands on the store's read side and never on feeds, and it knows no Spark. Importing it imports no
-pyarrow.
+Rule of this package: it reads files through the store, and imports neither feeds nor Spark. `import reactdb.lake` does not
+import pyarrow, so that it stays quick.
 """
 
 from reactdb.lake.exporter import Outcome, export

@@ -294,7 +294,7 @@ class DeltaTarget:
         note: Note | None,
         number: int,
     ) -> None:
-        """Commit the writer's files, and the removal of those that are replaced, with the positions."""
+        """Make one version of the table: it lists the files of `writer` instead of those in `replaced`, with the positions."""
         from deltalake.transaction import AddAction, RemoveAction
 
         now = time_ns() // 1_000_000

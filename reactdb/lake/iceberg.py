@@ -171,7 +171,7 @@ class IcebergTarget:
         """The table as it is now, with its catalogue open; None if there is none.
 
         Raises:
-            UsageError: It is not reactdb's, or another program has changed it in a way that a rewrite would undo.
+            UsageError: Another program made the table, or has changed its columns or partitions, and reactdb would undo that.
             StorageError: It cannot be read.
         """
         from pyiceberg.exceptions import NoSuchTableError
@@ -409,7 +409,8 @@ class IcebergTarget:
         commit: str,
         append: bool = False,
     ) -> None:
-        """Commit the writer's files, and the removal of those that are replaced, with settings and positions."""
+        """Make one version of the table: it lists the files of `writer` instead of those in `replaced`, with settings and
+        positions."""
         from pyiceberg.exceptions import CommitFailedException, ValidationException
 
         # Each look at it copies the whole metadata.
