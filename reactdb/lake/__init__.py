@@ -7,9 +7,11 @@
 The exporter:
 
     exporter                  its arguments and its outcome
-    run, chunks               one run: which rows there are; the changes of one commit of the table
+    run                       one run: what is read, and what is one commit of the table
     file_reader               documents and changes of one file, page by page
     rows, columns             the rows of a table; columns of documents that widen
+    current_rows, change_rows, version_rows
+                              the three kinds of rows
     staging                   rows that wait for their final schema
 
 The files that it reads:

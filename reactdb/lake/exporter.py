@@ -12,6 +12,7 @@ Rule of this file: the arguments and the outcome. `run` does the work, and nothi
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,6 +24,7 @@ from reactdb.lake.fleet import FileOptions, is_one_file
 
 if TYPE_CHECKING:
     from reactdb.database import Database
+    from reactdb.lake.columns import Evolution
 
 MODES: Final = ("current", "changes", "scd2")
 CONTRACTS: Final = ("evolve", "freeze", "discard")
@@ -60,6 +62,20 @@ class Outcome:
     conflicts: dict[str, int] = field(default_factory=dict)
     discarded: dict[str, int] = field(default_factory=dict)
     was_rewritten: bool = False
+
+    def count(self, inserted: int, updated: int | None = None, deleted: int | None = None) -> None:
+        """Add the rows of one commit, where they were compared."""
+        for name, rows in (("inserted", inserted), ("updated", updated), ("deleted", deleted)):
+            if rows is not None:
+                setattr(self, name, (getattr(self, name) or 0) + rows)
+                self.rows += rows
+
+    def add(self, evolution: Evolution) -> None:
+        """Add what became of the fields and values of one commit."""
+        self.new_fields = list(dict.fromkeys([*self.new_fields, *evolution.new_fields]))
+        self.widened_fields = list(dict.fromkeys([*self.widened_fields, *evolution.widened_fields]))
+        self.conflicts = dict(Counter(self.conflicts) + evolution.conflicts)
+        self.discarded = dict(Counter(self.discarded) + evolution.discarded)
 
 
 def export(
