@@ -22,7 +22,8 @@ The tables that it writes:
 
     target                    a table of a lake, as the exporter writes it
     parquet, parts            a folder of Parquet, which changes by whole parts
-    delta, iceberg            tables of these formats
+    format_table              the steps of a table of Delta or Iceberg
+    delta, iceberg            how these formats list files and commit
     data_files, schemas       files of Parquet, and their rows by key; the types of a table
     folder_lock               one run at a time
 
