@@ -6,7 +6,7 @@
 
 The exporter:
 
-    exporter                  its arguments and its outcome
+    exporter, outcome         its arguments; what it has done
     run                       one run: what is read, and what is one commit of the table
     file_reader               documents and changes of one file, page by page
     rows, columns             the rows of a table; columns of documents that widen
@@ -31,6 +31,7 @@ Rule of this package: it reads files through the store, and imports neither feed
 import pyarrow, so that it stays quick.
 """
 
-from reactdb.lake.exporter import Outcome, export
+from reactdb.lake.exporter import export
+from reactdb.lake.outcome import Outcome
 
 __all__ = ["Outcome", "export"]

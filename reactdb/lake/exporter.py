@@ -6,76 +6,26 @@
     changes   all changes, in chunks                           the changes since, in chunks
     scd2      all versions, in one commit                      new versions come, and those that ended are closed
 
-Rule of this file: the arguments and the outcome. `run` does the work, and nothing of it is imported before it is needed.
+Rule of this file: it checks the arguments. `run` does the work, and nothing of it is imported before it is needed.
 """
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.errors import InvalidOption, MissingExtra, UsageError, format_value
 from reactdb.lake.fleet import FileOptions, is_one_file
+from reactdb.lake.outcome import Outcome
 
 if TYPE_CHECKING:
     from reactdb.database import Database
-    from reactdb.lake.columns import Evolution
 
 MODES: Final = ("current", "changes", "scd2")
 CONTRACTS: Final = ("evolve", "freeze", "discard")
-
-
-@dataclass(slots=True)
-class Outcome:
-    """The result of a run.
-
-    Attributes:
-        path: The file or folder that readers open.
-        rows: The number of rows that this run added, replaced, closed or removed; 0: nothing was new, and nothing was written.
-        inserted, updated, deleted: Of `current` the documents, of `scd2` the new versions and (as updated) those that ended; None
-            where they were not compared.
-        positions: Path of a file -> the seq up to which it has been read.
-        begins_late: Files whose log begins after their first changes, so the rows begin with the documents as they were then.
-        ignored: Files that were left out because they are corrupt or missing.
-        new_fields, widened_fields: Paths of fields, such as `place.zip`.
-        conflicts: Path -> the number of values that did not fit, and are in the column `_conflicts`.
-        discarded: Path -> the number of values that the contract `discard` left out.
-        was_rewritten: The table was written anew, from the documents of now, because changes were missing, a table was dropped,
-            or keys came that do not fit their column.
-    """
-
-    path: str
-    rows: int = 0
-    inserted: int | None = None
-    updated: int | None = None
-    deleted: int | None = None
-    positions: dict[str, int] = field(default_factory=dict)
-    begins_late: list[str] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)
-    new_fields: list[str] = field(default_factory=list)
-    widened_fields: list[str] = field(default_factory=list)
-    conflicts: dict[str, int] = field(default_factory=dict)
-    discarded: dict[str, int] = field(default_factory=dict)
-    was_rewritten: bool = False
-
-    def count(self, inserted: int, updated: int | None = None, deleted: int | None = None) -> None:
-        """Add the rows of one commit, where they were compared."""
-        for name, rows in (("inserted", inserted), ("updated", updated), ("deleted", deleted)):
-            if rows is not None:
-                setattr(self, name, (getattr(self, name) or 0) + rows)
-                self.rows += rows
-
-    def add(self, evolution: Evolution) -> None:
-        """Add what became of the fields and values of one commit."""
-        self.new_fields = list(dict.fromkeys([*self.new_fields, *evolution.new_fields]))
-        self.widened_fields = list(dict.fromkeys([*self.widened_fields, *evolution.widened_fields]))
-        self.conflicts = dict(Counter(self.conflicts) + evolution.conflicts)
-        self.discarded = dict(Counter(self.discarded) + evolution.discarded)
 
 
 def export(

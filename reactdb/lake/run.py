@@ -34,10 +34,10 @@ from reactdb.errors import (
 )
 from reactdb.lake.change_rows import ChangeRows
 from reactdb.lake.current_rows import CurrentRows
-from reactdb.lake.exporter import Outcome
 from reactdb.lake.file_reader import FileReader, open_reader
 from reactdb.lake.file_states import FileState, check_position, check_table, read_file_states
 from reactdb.lake.fleet import FileOptions
+from reactdb.lake.outcome import Outcome
 from reactdb.lake.parts import DatabasePosition, Extent
 from reactdb.lake.rows import KeyMisfit, MergedRows, Progress, TableRows
 from reactdb.lake.staging import StagedRows
