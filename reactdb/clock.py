@@ -94,14 +94,16 @@ class Timers:
     """
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
+        # Its own methods, unlike those of a condition, leave it in no half state if Ctrl-C strikes.
+        self._lock = threading.RLock()
+        self._condition = threading.Condition(self._lock)
         self._due: list[Timer] = []
         self._count = 0
         self._thread: threading.Thread | None = None
 
     def call_at(self, due: float, callback: Callable[[], Any]) -> Timer:
         """Call back once, not before `due`."""
-        with self._condition:
+        with self._lock:
             self._count += 1
             timer = Timer(self, due, self._count, callback)
             heapq.heappush(self._due, timer)
@@ -114,7 +116,7 @@ class Timers:
 
     def cancel(self, timer: Timer) -> None:
         """A second time, or too late: nothing happens."""
-        with self._condition:
+        with self._lock:
             if timer.callback is None:
                 return
             timer.callback = None
@@ -129,7 +131,10 @@ class Timers:
 
     def _run(self) -> None:
         while True:
-            with self._condition:
+            with self._lock:
+                if self._thread is not threading.current_thread():
+                    # Ctrl-C struck while this thread began, and another one was started in its place.
+                    return
                 while self._due and (wait_s := self._due[0].due - monotonic()) > 0:
                     self._condition.wait(wait_s)
                 if not self._due:

@@ -36,34 +36,47 @@ class Threads:
 
     def forget(self) -> None:
         """In a child of fork(): the threads, and their work, are the parent's."""
-        self._condition = threading.Condition()
+        # Its own methods, unlike those of a condition, leave it in no half state if Ctrl-C strikes.
+        self._lock = threading.RLock()
+        self._condition = threading.Condition(self._lock)
         self._work: deque[Work] = deque()
-        self._count = 0
+        self._threads: set[threading.Thread] = set()
         self._idle = 0
         self._is_stopped = False
 
     def run(self, work: Work) -> bool:
         """Call `work` soon, in a thread. False: the threads were stopped before, and make no calls any more."""
-        with self._condition:
+        with self._lock:
             if self._is_stopped:
                 return False
             self._work.append(work)
             if self._idle >= len(self._work):
                 self._condition.notify()
-            elif self._count < self._most:
-                self._count += 1
-                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            else:
+                self._start()
         return True
+
+    def _start(self) -> None:
+        """Start a thread, if there may be one more. Under the lock.
+
+        Ctrl-C may strike before the thread runs, or while it begins. The next call starts another thread in the place of one that
+        does not run, and `_run` ends a thread that was replaced.
+        """
+        self._threads = {thread for thread in self._threads if thread.is_alive()}
+        if len(self._threads) < self._most:
+            thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._threads.add(thread)
+            thread.start()
 
     @property
     def is_idle(self) -> bool:
         """Whether all calls are done."""
-        with self._condition:
-            return not self._work and self._idle == self._count
+        with self._lock:
+            return not self._work and self._idle == len(self._threads)
 
     def withdraw(self, work: Work) -> bool:
         """Do not call `work`. False: it was called already, or is being called."""
-        with self._condition:
+        with self._lock:
             try:
                 self._work.remove(work)
             except ValueError:
@@ -72,13 +85,16 @@ class Threads:
 
     def stop(self) -> None:
         """End the threads, after all earlier calls."""
-        with self._condition:
+        with self._lock:
             self._is_stopped = True
             self._condition.notify_all()
 
     def _run(self) -> None:
+        thread = threading.current_thread()
         while True:
-            with self._condition:
+            with self._lock:
+                if thread not in self._threads:
+                    return
                 if not self._work and not self._is_stopped:
                     self._idle += 1
                     self._condition.wait(self._idle_s)
@@ -86,7 +102,7 @@ class Threads:
                 if not self._work:
                     if self._idle_s is None and not self._is_stopped:
                         continue
-                    self._count -= 1
+                    self._threads.discard(thread)
                     return
                 work = self._work.popleft()
             work()

@@ -275,11 +275,17 @@ class Sweep:
         with reactdb.connect(self.path) if self.path != ":memory:" else reactdb.connect(":memory:") as db:
             if self.path != ":memory:":
                 assert len(self.acknowledged) <= db.table("games").count().run()
-        ours = [thread.name for thread in threading.enumerate() if thread.name.startswith("reactdb")]
         end = time.monotonic() + FREE_S
-        while ours and time.monotonic() < end:
-            ours = [thread.name for thread in threading.enumerate() if thread.name.startswith("reactdb")]
+        while (ours := find_our_threads()) and time.monotonic() < end:
+            ours[0].join(end - time.monotonic())
         assert not ours, f"threads are left: {ours}"
+
+
+def find_our_threads() -> list[threading.Thread]:
+    """The library's threads that run. Python also lists a thread for ever that was struck before the system started it."""
+    return [
+        thread for thread in threading.enumerate() if thread.name.startswith("reactdb") and thread.is_alive()
+    ]
 
 
 def main() -> int:

@@ -35,10 +35,12 @@ class Expirer:
     """The thread and its files. Thread safety: `_lock` guards the list; deletions happen outside of it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Its own methods, unlike those of a condition or an event, leave it in no half state if Ctrl-C strikes.
+        self._lock = threading.RLock()
+        self._condition = threading.Condition(self._lock)
         self._engines: dict[int, weakref.ref[ExpiringFile]] = {}
         self._thread: threading.Thread | None = None
-        self._wake = threading.Event()
+        self._is_woken = False
         # Files with a virtual clock.
         self._following: dict[int, PendingCall] = {}
         # Tables of which the log has said that documents never expire.
@@ -51,13 +53,14 @@ class Expirer:
             return
         with self._lock:
             known = self._engines.get(id(engine))
-            if known is not None and known() is engine:
+            is_running = self._thread is not None and self._thread.is_alive()
+            if known is not None and known() is engine and is_running:
                 return
             self._engines[id(engine)] = weakref.ref(engine)
-            if self._thread is None or not self._thread.is_alive():
+            if not is_running:
                 self._thread = threading.Thread(target=self._run, name="reactdb-expiry", daemon=True)
                 self._thread.start()
-            self._wake.set()
+            self._wake()
 
     def _follow(self, engine: ExpiringFile) -> None:
         """A file with a virtual clock needs no thread: it is looked at when a test advances the clock, and at its next end."""
@@ -98,12 +101,20 @@ class Expirer:
         with self._lock:
             if self._engines.pop(id(engine), None) is not None:
                 self._named = {named for named in self._named if named[0] != id(engine)}
-                self._wake.set()
+                self._wake()
+
+    def _wake(self) -> None:
+        """Let the thread look now. Under the lock."""
+        self._is_woken = True
+        self._condition.notify()
 
     def _run(self) -> None:
         while True:
             with self._lock:
-                self._wake.clear()
+                if self._thread is not threading.current_thread():
+                    # Ctrl-C struck while this thread began, and another one was started in its place.
+                    return
+                self._is_woken = False
                 for number, known in list(self._engines.items()):
                     engine = known()
                     if engine is None or not expiry.has_expiry(engine.catalogue):
@@ -118,7 +129,9 @@ class Expirer:
                 if engine is not None and engine.is_usable:
                     self._look(engine)
                 engine = None
-            self._wake.wait(LOOK_S)
+            with self._lock:
+                if not self._is_woken:
+                    self._condition.wait(LOOK_S)
 
     def _look(self, engine: ExpiringFile) -> None:
         began = monotonic()

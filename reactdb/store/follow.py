@@ -243,6 +243,9 @@ class Follower:
         files: dict[int, Watched] = {}
         while True:
             with self._lock:
+                if self._thread is not threading.current_thread():
+                    # Ctrl-C struck while this thread began, and another one was started in its place.
+                    return
                 if not self._watched:
                     self._thread = None
                     self._events.close()

@@ -17,6 +17,7 @@ pytest.importorskip("pyarrow")
 import reactdb
 from reactdb.lake import export, run
 from tests.lake import answers
+from tests.lake.small_chunks import small_chunks
 
 KEYS = st.one_of(st.integers(0, 6))
 MIXED_KEYS = st.one_of(KEYS, st.sampled_from(["0", "1", "k"]), st.just(2.5))
@@ -108,9 +109,9 @@ class ExportMachine(RuleBasedStateMachine):
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(run.ExportRun, "_commit", commit)
-            patch.setattr(run, "CHUNK_BYTES", 40)
             try:
-                self.export(mode)
+                with small_chunks(40):
+                    self.export(mode)
             except Killed:
                 pass
 
@@ -123,10 +124,9 @@ class ExportMachine(RuleBasedStateMachine):
             return []
         return answers.read(outcome.path, self.format)
 
-    @rule(chunk_bytes=st.sampled_from([1, 100, 10**6]))
-    def export_all_and_compare(self, chunk_bytes: int) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run, "CHUNK_BYTES", chunk_bytes)
+    @rule(chunk_bytes=st.sampled_from([1, 100, 10**6]), page_rows=st.sampled_from([1, 3, 2_000]))
+    def export_all_and_compare(self, chunk_bytes: int, page_rows: int) -> None:
+        with small_chunks(chunk_bytes, page_rows):
             current, changes, versions = (self.export(mode) for mode in ("current", "changes", "scd2"))
         assert answers.wanted_current(self.db) == answers.current(self.rows(current))
         assert answers.wanted_changes(self.db) == answers.changes(self.rows(changes))

@@ -18,7 +18,9 @@ from reactdb import DatabaseBusy, HistoryDiverged, HistoryLost, InvalidOption, T
 from reactdb.errors import SchemaMismatch  # noqa: E402
 from reactdb.lake import export, run  # noqa: E402
 from reactdb.lake.parts import PartFolder  # noqa: E402
+from reactdb.store import exports  # noqa: E402
 from tests.lake import answers  # noqa: E402
+from tests.lake.small_chunks import small_chunks  # noqa: E402
 
 
 @pytest.fixture
@@ -55,9 +57,8 @@ class TestContracts:
 
     @pytest.mark.parametrize("mode", ["current", "changes", "scd2"])
     @pytest.mark.parametrize("document", [{"id": 2, "level": 9}, {"id": 2, "score": "five"}])
-    def test_freeze_stops_each_time_and_writes_nothing(self, document, mode, file, out, monkeypatch):
-        """Also nothing of the changes before it, however small the chunks."""
-        monkeypatch.setattr(run, "CHUNK_BYTES", 1)
+    def test_freeze_stops_each_time_and_writes_nothing(self, document, mode, file, out):
+        """Also nothing of the chunks before it."""
         insert(file, {"id": 1, "score": 2})
         export(file, parquet=out, mode=mode)
         insert(file, {"id": 3, "score": 3})
@@ -65,7 +66,7 @@ class TestContracts:
         before = sorted(str(path) for path in Path(out).rglob("*"))
 
         for _ in range(2):
-            with pytest.raises(SchemaMismatch, match=r"level|score"):
+            with small_chunks(), pytest.raises(SchemaMismatch, match=r"level|score"):
                 export(file, parquet=out, mode=mode, contract="freeze")
 
         assert before == sorted(str(path) for path in Path(out).rglob("*"))
@@ -162,6 +163,7 @@ class TestKeys:
         after = export(file, parquet=out)
 
         assert (True, False, 1) == (outcome.was_rewritten, after.was_rewritten, after.deleted)
+        assert (3, None) == (outcome.rows, outcome.inserted)
         assert {"2", '"x"'} == {row["_key"] for row in answers.read(after.path)}
 
     def test_a_uuid_and_its_text_are_two_keys(self, file, out):
@@ -212,6 +214,39 @@ class TestFleets:
             (row["_key"], row["name"]) for row in answers.read(outcome.path)
         }
 
+    @pytest.mark.parametrize("mode", ["current", "scd2"])
+    def test_a_table_that_a_file_gets_later_is_followed_from_its_beginning(self, mode, tmp_path, out):
+        fleet = tmp_path / "fleet"
+        fleet.mkdir()
+        insert(fleet / "a.db", {"id": 1})
+        insert(fleet / "b.db", {"id": 1}, table="other")
+        export(fleet, "games", parquet=out, mode=mode)
+        insert(fleet / "b.db", {"id": 2})
+
+        outcome = export(fleet, "games", parquet=out, mode=mode)
+
+        assert (1, 1, False) == (outcome.rows, outcome.inserted, outcome.was_rewritten)
+        assert 2 == len(answers.read(outcome.path))
+
+    def test_a_commit_notes_the_files_that_have_news(self, tmp_path, out):
+        """And a file without changes once, so that the next run finds nothing new."""
+        fleet = tmp_path / "fleet"
+        fleet.mkdir()
+        insert(fleet / "a.db", {"id": 1})
+        reactdb.connect(fleet / "b.db").close()
+        first = export(fleet, "games", parquet=out, mode="changes")
+        again = export(fleet, "games", parquet=out, mode="changes")
+        insert(fleet / "a.db", {"id": 2})
+        export(fleet, "games", parquet=out, mode="changes")
+
+        parts = PartFolder(out, "changes")
+        extents = [
+            [(Path(one.path).name, one.since, one.until) for one in parts.manifest(number).extents]
+            for number in parts.numbers()
+        ]
+        assert {str(fleet / "a.db"): 2, str(fleet / "b.db"): 0} == first.positions == again.positions
+        assert [[("a.db", 0, 2), ("b.db", 0, 0)], [("a.db", 2, 3)]] == extents
+
     def test_a_bad_file_is_passed_over_if_that_was_asked_for(self, tmp_path, out):
         fleet = tmp_path / "fleet"
         fleet.mkdir()
@@ -242,6 +277,25 @@ class TestHistory:
         with pytest.raises(HistoryDiverged, match="was read up to seq 4"):
             export(file, parquet=out, mode="changes")
 
+    @pytest.mark.parametrize("mode", ["current", "changes", "scd2"])
+    def test_a_file_that_went_on_from_before_the_position_is_refused(self, mode, file, tmp_path, out):
+        """Its newest changes were lost, and it has others since, with the same seqs."""
+        with reactdb.connect(file) as db:
+            games = db.table_create("games")
+            games.insert({"id": 1})
+            db.backup(tmp_path / "backup")
+            games.insert({"id": 2})
+        export(file, parquet=out, mode=mode)
+        reactdb.delete_database(file)
+        shutil.copyfile(tmp_path / "backup", file)
+        insert(file, *({"id": number} for number in range(10, 20)))
+
+        with pytest.raises(
+            HistoryDiverged, match="read up to seq 3, and its history went on from seq 2 without it"
+        ):
+            export(file, parquet=out, mode=mode)
+        assert 2 == len(answers.read(out if mode == "changes" else f"{out}/latest"))
+
     def test_another_database_at_the_same_path_is_refused(self, file, out):
         insert(file, {"id": 1})
         export(file, parquet=out)
@@ -263,6 +317,37 @@ class TestHistory:
 
         with pytest.raises(HistoryLost):
             export(file, parquet=out, mode=mode)
+
+    @pytest.mark.parametrize("mode", ["changes", "scd2"])
+    def test_changes_that_went_together_with_their_epoch_are_lost_too(self, mode, file, out):
+        """Each connection begins an epoch, and compaction removes those that ended before the log begins."""
+        insert(file, {"id": 1})
+        export(file, parquet=out, mode=mode)
+        for number in range(2, 5):
+            with reactdb.connect(file) as db:
+                db.table("games").insert({"id": number})
+                db.compact(keep=0)
+
+        with pytest.raises(HistoryLost):
+            export(file, parquet=out, mode=mode)
+
+    def test_a_file_that_became_shorter_after_the_run_looked_at_it_is_refused(self, file, out, monkeypatch):
+        insert(file, {"id": 1})
+        read_file_states = run.read_file_states
+
+        def restored(*arguments: Any, **options: Any) -> Any:
+            with reactdb.connect(file) as db:
+                db.backup(file.parent / "backup")
+                db.table("games").insert({"id": 2})
+            states = read_file_states(*arguments, **options)
+            reactdb.delete_database(file)
+            shutil.copyfile(file.parent / "backup", file)
+            return states
+
+        monkeypatch.setattr(run, "read_file_states", restored)
+        with pytest.raises(HistoryDiverged, match="ends at seq 2 now, and had seq 3"):
+            export(file, parquet=out)
+        assert not os.path.exists(f"{out}/latest")
 
     def test_documents_need_no_history(self, file, out):
         with reactdb.connect(file) as db:
@@ -295,6 +380,27 @@ class TestHistory:
             (row["key"], row["op"], row["is_current"]) for row in rows
         ]
         assert rows[0]["next_seq"] == rows[1]["seq"]
+
+    def test_a_log_without_changes_begins_with_the_documents_of_its_tables(self, file, tmp_path, out):
+        insert(file, {"id": 1}, {"id": 2})
+        insert(file, {"id": 3}, table="other")
+        with reactdb.connect(file) as db:
+            db.compact(keep=0)
+
+        games = export(file, "games", parquet=out, mode="changes")
+        both = export(file, parquet=tmp_path / "both", mode="changes")
+
+        assert [("games", "1"), ("games", "2")] == sorted(
+            (row["table"], row["key"]) for row in answers.read(games.path)
+        )
+        assert (2, 3, [str(file)]) == (games.rows, both.rows, both.begins_late)
+        assert 0 == export(file, "games", parquet=out, mode="changes").rows
+
+    @pytest.mark.parametrize("mode", ["current", "changes", "scd2"])
+    def test_a_log_that_is_whole_does_not_begin_late(self, mode, file, out):
+        insert(file, {"id": 1})
+
+        assert [] == export(file, parquet=out, mode=mode).begins_late
 
     def test_a_dropped_table_leaves_the_rows_of_its_file(self, tmp_path, out):
         fleet = tmp_path / "fleet"
@@ -425,34 +531,103 @@ def test_a_run_that_finds_nothing_new_writes_nothing(file, out):
     assert before == {path: path.stat().st_mtime_ns for path in Path(out).rglob("*") if path.name != "_lock"}
 
 
-def test_changes_of_another_table_advance_the_position_without_rows(file, out):
+@pytest.mark.parametrize("mode", ["current", "changes", "scd2"])
+def test_changes_of_another_table_advance_the_position_without_rows(mode, file, out):
     """Otherwise compaction of them would be taken for lost changes."""
     with reactdb.connect(file) as db:
         db.table_create("games").insert({"id": 1})
         other = db.table_create("other")
-        export(db, "games", parquet=out, mode="changes")
+        export(db, "games", parquet=out, mode=mode)
         other.insert([{"id": n} for n in range(5)])
-        outcome = export(db, "games", parquet=out, mode="changes")
+        outcome = export(db, "games", parquet=out, mode=mode)
         seq = db.seq
         db.compact(keep=0)
         db.table("games").insert({"id": 2})
 
+        after = export(db, "games", parquet=out, mode=mode)
+
         assert (0, {str(file): seq}) == (outcome.rows, outcome.positions)
-        assert 1 == export(db, "games", parquet=out, mode="changes").rows
+        assert (1, False) == (after.rows, after.was_rewritten)
 
 
-def test_a_chunk_ends_with_a_commit(file, out, monkeypatch):
-    """A reader of the lake never sees a part of a transaction."""
-    monkeypatch.setattr(run, "CHUNK_BYTES", 1)
-    with reactdb.connect(file) as db:
-        games = db.table_create("games")
-        for first in (0, 10, 20):
-            games.insert([{"id": first + n} for n in range(10)])
-    outcome = export(file, parquet=out, mode="changes")
+class TestChunks:
+    """Each chunk is one commit of the table. Three commits of ten documents, of five bytes each, have the seqs 2 to 31."""
 
-    parts = PartFolder(out, "changes")
-    counts = [pq.read_table(parts.folder_of(number)).num_rows for number in parts.numbers()]
-    assert (30, []) == (outcome.rows, [count for count in counts if count % 10])
+    @pytest.fixture(autouse=True)
+    def three_commits(self, file):
+        for first in (10, 20, 30):
+            insert(file, *({"id": first + n} for n in range(10)))
+
+    @staticmethod
+    def chunks(out: str) -> list[tuple[int, int, int]]:
+        """Of each commit of the table: the number of its rows, and their first and last seqs."""
+        parts = PartFolder(out, "changes")
+        seqs = [pq.read_table(parts.folder_of(number))["seq"].to_pylist() for number in parts.numbers()]
+        return [(len(some), min(some), max(some)) for some in seqs]
+
+    @pytest.mark.parametrize("page_rows", [1, 7, 10])
+    def test_a_chunk_ends_with_a_commit(self, page_rows, file, out):
+        """A reader of the lake never sees a part of a transaction."""
+        with small_chunks(page_rows=page_rows):
+            assert 30 == export(file, parquet=out, mode="changes").rows
+
+        assert [(10, 2, 11), (10, 12, 21), (10, 22, 31)] == self.chunks(out)
+
+    def test_a_chunk_ends_at_its_size(self, file, out, tmp_path):
+        for folder, chunk_bytes in ((out, 50), (str(tmp_path / "more"), 51)):
+            with small_chunks(chunk_bytes):
+                export(file, parquet=folder, mode="changes")
+
+        assert [(10, 2, 11), (10, 12, 21), (10, 22, 31)] == self.chunks(out)
+        assert [(20, 2, 21), (10, 22, 31)] == self.chunks(str(tmp_path / "more"))
+
+    def test_each_commit_notes_its_stretch_of_the_log(self, file, out):
+        """Also the epoch, because other connections have begun new ones since."""
+        with small_chunks():
+            export(file, parquet=out, mode="changes")
+
+        parts = PartFolder(out, "changes")
+        manifests = [parts.manifest(number) for number in parts.numbers()]
+        extents = [(one.epoch, one.since, one.until) for manifest in manifests for one in manifest.extents]
+        positions = [
+            (position.epoch, position.seq)
+            for manifest in manifests
+            for position in manifest.positions.values()
+        ]
+        with exports.open_to_read(str(file)) as engine, engine.snapshot() as snapshot:
+            epochs = [engine.epochs.at(snapshot.connection, seq) for seq in (11, 21, 31)]
+        assert epochs[0] != epochs[1]
+        assert [(epochs[0], 0, 11), (epochs[1], 11, 21), (epochs[2], 21, 31)] == extents
+        assert [*zip(epochs, (11, 21, 31), strict=True)] == positions
+
+    @pytest.mark.parametrize("mode", ["current", "scd2"])
+    def test_rows_are_counted_once(self, mode, file, out):
+        """A run says the same of many chunks as of one, where each chunk has keys of its own."""
+        export(file, parquet=out, mode=mode)
+        with reactdb.connect(file) as db:
+            games = db.table("games")
+            games.insert([{"id": 1}, {"id": 2}])
+            games.get(10).update({"n": 1})
+            games.get(11).delete()
+            with db.transaction():
+                games.insert({"id": 3})
+                games.get(3).update({"n": 1})
+                games.insert({"id": 4})
+                games.get(4).delete()
+
+        with small_chunks():
+            outcome = export(file, parquet=out, mode=mode)
+
+        counts = (outcome.rows, outcome.inserted, outcome.updated, outcome.deleted)
+        # Versions: those of 1, 2, 10, 4 and two of 3 are new, and those of 10 and 11 from before have ended.
+        assert {"current": (5, 3, 1, 1), "scd2": (8, 6, 2, None)}[mode] == counts
+
+    @pytest.mark.parametrize("mode", ["current", "changes", "scd2"])
+    def test_progress_goes_up_to_its_total(self, mode, file, out):
+        seen: list[tuple[int, int]] = []
+        export(file, parquet=out, mode=mode, progress=lambda done, total: seen.append((done, total)))
+
+        assert {"current": (30, 30), "changes": (30, 31), "scd2": (60, 62)}[mode] == seen[-1]
 
 
 def test_discard_leaves_out_no_field_of_the_first_run(file, out, monkeypatch):
@@ -472,11 +647,10 @@ def test_discard_leaves_out_no_field_of_the_first_run(file, out, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
 @pytest.mark.parametrize("chunk_bytes", [1, 10**6])
-def test_each_format_follows_the_same_writes(kind, chunk_bytes, file, tmp_path, monkeypatch):
+def test_each_format_follows_the_same_writes(kind, chunk_bytes, file, tmp_path):
     """Inserts, updates, deletions, new fields, other types, large ints, a table that is made again, keys of another type."""
     if kind != "parquet":
         pytest.importorskip({"delta": "deltalake", "iceberg": "pyiceberg"}[kind])
-    monkeypatch.setattr(run, "CHUNK_BYTES", chunk_bytes)
     steps = [
         lambda games: games.insert([{"id": n, "score": n, "place": {"zip": n}} for n in range(6)]),
         lambda games: games.get(1).update({"score": 2**53 + 1}),
@@ -487,7 +661,7 @@ def test_each_format_follows_the_same_writes(kind, chunk_bytes, file, tmp_path, 
         lambda games: games.delete(),
         lambda games: games.insert([{"id": "text"}, {"id": 1, "score": 1}]),
     ]
-    with reactdb.connect(file) as db:
+    with small_chunks(chunk_bytes), reactdb.connect(file) as db:
         games = db.table_create("games")
         for step in steps:
             step(games)

@@ -13,13 +13,15 @@ from itertools import count
 from typing import Any
 
 from reactdb.lake import export, run
+from tests.lake.small_chunks import small_chunks
 
 MODES = ("current", "changes", "scd2")
-CHUNK_BYTES = 2_000
+# The bytes of a chunk and the rows of a page. For Iceberg they are larger, because its commits get slower with the number of
+# snapshots of the table: pyiceberg copies the list of all snapshots many times for each commit.
+CHUNKS = {"parquet": (2_000, 20), "delta": (2_000, 20), "iceberg": (8_000, 50)}
 
 
 def main(file: str, folder: str, format_: str, seed: str, rounds: str) -> None:
-    run.CHUNK_BYTES = CHUNK_BYTES
     real = run.ExportRun._commit
 
     def commit(this: Any, *arguments: Any) -> None:
@@ -28,12 +30,13 @@ def main(file: str, folder: str, format_: str, seed: str, rounds: str) -> None:
 
     run.ExportRun._commit = commit  # type: ignore[method-assign]
     chance = random.Random(int(seed))
-    for number in count():
-        if int(rounds) and number == int(rounds):
-            return
-        for mode in chance.sample(MODES, k=3):
-            outcome = export(file, "games", mode=mode, **{format_: f"{folder}/{mode}"})
-            print("run", mode, outcome.rows, flush=True)
+    with small_chunks(*CHUNKS[format_]):
+        for number in count():
+            if int(rounds) and number == int(rounds):
+                return
+            for mode in chance.sample(MODES, k=3):
+                outcome = export(file, "games", mode=mode, **{format_: f"{folder}/{mode}"})
+                print("run", mode, outcome.rows, flush=True)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,10 @@ from tests.lake import answers
 ROOT = Path(__file__).resolve().parent.parent.parent
 TABLE = "games"
 PAUSE_S = 0.01
+# The commits that the writer makes for each exporter, and for each line that the exporter prints. So the number of changes
+# depends on the number of kills, and not on the speed of the machine: a slow exporter would never come to the end of the log.
+WRITES_AT_START = 40
+WRITES_PER_LINE = 15
 DEADLINE_S = 180
 MOST_COMMITS = 4
 # The longest time after a commit at which a process is killed. A run of a few chunks takes about as long.
@@ -44,18 +48,21 @@ class Seen:
 
 
 class Writer(threading.Thread):
-    """Inserts, updates and deletes, in commits of several changes, until it is stopped."""
+    """Inserts, updates and deletes, in commits of several changes: as many commits as it is told to make."""
 
     def __init__(self, db: reactdb.Database, seed: int) -> None:
         super().__init__(daemon=True)
         self._db = db
         self._chance = random.Random(seed)
         self._is_stopped = threading.Event()
+        self._writes = threading.Semaphore(0)
 
     def run(self) -> None:
         games = self._db.table(TABLE)
         number = 0
         while not self._is_stopped.wait(PAUSE_S):
+            if not self._writes.acquire(blocking=False):
+                continue
             number += 1
             with self._db.transaction():
                 for _ in range(self._chance.randint(1, 5)):
@@ -70,10 +77,14 @@ class Writer(threading.Thread):
         document: dict[str, Any] = {"id": key, "n": number, "text": "x" * chance.randint(0, 80)}
         # Columns come late, widen, and meet values of another type.
         if number > 50 and chance.random() < 0.2:
-            document["level"] = chance.choice([1, 2.5]) if number > 200 else 1
-        if number > 400 and chance.random() < 0.05:
+            document["level"] = chance.choice([1, 2.5]) if number > 100 else 1
+        if number > 150 and chance.random() < 0.05:
             document["n"] = "many"
         games.insert(document, conflict=chance.choice(["replace", "update"]))
+
+    def write_more(self, commits: int) -> None:
+        """Let it make so many commits more. It does not wait for them."""
+        self._writes.release(commits)
 
     def stop(self) -> None:
         self._is_stopped.set()
@@ -95,7 +106,7 @@ def run(folder: Path, kills: int, *, format_: str, seed: int, say: Any = None) -
         writer.start()
         try:
             for number in range(kills):
-                moment = kill_one(folder, file, format_, seed + number, chance)
+                moment = kill_one(folder, file, format_, seed + number, chance, writer)
                 seen.moments.append(moment)
                 if say is not None:
                     say(f"kill {number + 1}: after {moment[0]} commits; last: {moment[1]}")
@@ -105,6 +116,8 @@ def run(folder: Path, kills: int, *, format_: str, seed: int, say: Any = None) -
             output, errors = child.communicate(timeout=DEADLINE_S)
         if child.returncode:
             raise Failed(errors)
+        if say is not None:
+            say(f"the run that nobody kills: {output.count('commit')} commits")
         compare(db, folder, format_, output)
         seen.changes = len(answers.wanted_changes(db, TABLE))
     return seen
@@ -120,9 +133,12 @@ def start(folder: Path, file: Path, format_: str, seed: int, rounds: int) -> sub
     )  # fmt: skip
 
 
-def kill_one(folder: Path, file: Path, format_: str, seed: int, chance: random.Random) -> tuple[int, str]:
-    """Start an exporter, and kill it some time after one of its commits."""
+def kill_one(
+    folder: Path, file: Path, format_: str, seed: int, chance: random.Random, writer: Writer
+) -> tuple[int, str]:
+    """Start an exporter, and kill it some time after one of its commits. Meanwhile the writer goes on."""
     wanted = chance.randint(1, MOST_COMMITS)
+    writer.write_more(WRITES_AT_START)
     commits, last = 0, ""
     with start(folder, file, format_, seed, rounds=0) as child:
         deadline = threading.Timer(DEADLINE_S, child.kill)
@@ -132,6 +148,7 @@ def kill_one(folder: Path, file: Path, format_: str, seed: int, chance: random.R
             assert child.stderr is not None
             for line in child.stdout:
                 last = line.strip()
+                writer.write_more(WRITES_PER_LINE)
                 commits += line.startswith("commit")
                 if commits == wanted:
                     break

@@ -248,10 +248,12 @@ def run_recipe(file: Path, folder: Path, moment: str) -> subprocess.CompletedPro
     )
 
 
-@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("moment", ["between", "after"])
+@pytest.mark.parametrize(
+    "moment",
+    [pytest.param("between", marks=pytest.mark.slow), pytest.param("after", marks=pytest.mark.long)],
+)
 def test_the_merges_without_a_jar_are_exactly_once_through_a_kill_and_a_repeated_batch(
     week, tmp_path, moment
 ):
@@ -343,7 +345,7 @@ def project(week, tmp_path):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_pipeline_has_every_change_of_the_file_once_in_its_streaming_table(project, week):
     pq = pytest.importorskip("pyarrow.parquet")
     save(project, "spark-pipeline.yml", "tables/changes.py")
@@ -364,7 +366,7 @@ def test_a_pipeline_has_every_change_of_the_file_once_in_its_streaming_table(pro
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.slow
+@pytest.mark.long
 def test_auto_cdc_of_a_pipeline_lacks_only_a_catalogue_whose_tables_can_do_merge(project):
     save(project, "spark-pipeline.yml", "tables/changes.py", "tables/flights.py")
 

@@ -440,8 +440,8 @@ def test_the_end_of_a_document_of_couchdb_is_a_tombstone(db: Any, time: Time) ->
 
 def test_a_process_that_idles_looks_once_a_second(path: Path, time: Time, monkeypatch: Any) -> None:
     waits: list[float] = []
-    wait = expirer._wake.wait
-    monkeypatch.setattr(expirer._wake, "wait", lambda seconds: waits.append(seconds) or wait(0.001))
+    wait = expirer._condition.wait
+    monkeypatch.setattr(expirer._condition, "wait", lambda seconds: waits.append(seconds) or wait(0.001))
     with reactdb.connect(path) as db:
         db.table_create("sessions", expire_after=HOUR, field="at").insert({"id": 1, "at": START})
         wait_until(lambda: len(waits) > 3)

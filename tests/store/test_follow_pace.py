@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,6 +57,7 @@ class World:
 
     def run(self) -> World:
         self.follower._watched = {1: self.watched}
+        self.follower._thread = threading.current_thread()
         self.follower._run()
         return self
 

@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,32 +22,11 @@ from reactivex.scheduler import EventLoopScheduler, NewThreadScheduler, ThreadPo
 import reactdb
 from reactdb.session import session_of
 from tests.support.processes import ROOT, run_python
+from tests.support.strikes import struck_at
 from tests.support.threads import PATIENCE_S, started, wait_until
 
 # Seconds that a program may take to end after its last line. On a busy machine; else it is a tenth of one.
 END_S = 6.0
-
-
-def struck_at_call(place: int, work: Callable[[], Any]) -> bool:
-    """Strike at the call of a function that is the `place`th of this work. False: there are fewer."""
-    left = place
-
-    def trace(frame: Any, event: str, argument: Any) -> None:
-        nonlocal left
-        left -= 1
-        if not left:
-            sys.settrace(None)
-            raise KeyboardInterrupt
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
 
 
 def read(path: Path) -> list[Any]:
@@ -104,7 +82,7 @@ class TestInterrupts:
             games.insert([{"id": n} for n in range(3)])
             games.run()
             place = 1
-            while struck_at_call(place, games.run):
+            while struck_at(place, games.run):
                 assert {} == session_of(db).engine.readers.reading
                 place += 1
 
@@ -126,6 +104,73 @@ with reactdb.connect(":memory:") as db:
     games.insert({"id": 1, "all": [1]})
     assert [[1, 2]] == list(games.map(reactdb.row["all"].append(2)).run())
 """
+        )
+
+    @pytest.mark.parametrize("kind", ["threads", "timers", "follower", "expirer"])
+    def test_ctrl_c_while_a_thread_starts_leaves_one_thread_that_does_the_work(self, tmp_path, kind):
+        """At every point. In a process of its own, because Python lists a thread that it could not start for ever."""
+        run_python(
+            """
+import sys, threading, reactdb
+from datetime import timedelta
+from reactdb.clock import Timers, monotonic
+from reactdb.session import session_of
+from reactdb.store.expirer import Expirer
+from reactdb.store.follow import Follower
+from reactdb.threads import Threads
+from tests.support.strikes import struck_at
+from tests.support.threads import PATIENCE_S, wait_until
+
+kind, path = sys.argv[1:]
+
+def alive():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("ours") and thread.is_alive()]
+
+class Named(threading.Thread):
+    def __init__(self, *, target, name, daemon):
+        super().__init__(target=target, name=f"ours: {name}", daemon=daemon)
+
+threading.Thread, real = Named, threading.Thread
+# The file's own feeds and tables are followed by others.
+db = reactdb.connect(path)
+db.table_create("sessions", expire_after=timedelta(hours=1), field="at")
+wait_until(lambda: len(alive()) == 1)
+watched = session_of(db).engine
+others = set(alive())
+
+def rounds():
+    seen = threading.Event()
+    if kind == "threads":
+        threads = Threads("workers", 1)
+        return lambda: threads.run(lambda: None), lambda: threads.run(seen.set), seen.wait, threads.stop
+    if kind == "timers":
+        timers = Timers()
+        return (
+            lambda: timers.call_at(0, lambda: None), lambda: timers.call_at(monotonic(), seen.set), seen.wait, lambda: None
+        )
+    one = Follower() if kind == "follower" else Expirer()
+    return (
+        lambda: one.watch(watched),
+        lambda: one.watch(watched),
+        lambda timeout: wait_until(lambda: len(set(alive()) - others) == 1) or True,
+        lambda: one.unwatch(watched),
+    )
+
+place, is_struck = 1, True
+while is_struck:
+    begin, again, wait, end = rounds()
+    is_struck = struck_at(place, begin)
+    again()
+    assert wait(PATIENCE_S), place
+    wait_until(lambda: len(set(alive()) - others) <= 1)
+    end()
+    wait_until(lambda: set(alive()) <= others)
+    place += 1
+assert place > 20
+db.close()
+""",
+            kind,
+            tmp_path / "a.db",
         )
 
     @pytest.mark.slow

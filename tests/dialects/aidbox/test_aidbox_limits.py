@@ -10,7 +10,8 @@ import pytest
 
 import reactdb
 from reactdb import budget
-from reactdb.budget import Budget, Stopped, WritesTooLong
+from reactdb.budget import CALL_STEPS, Budget, Stopped, WritesTooLong
+from reactdb.dialects.aidbox.errors import AidboxError
 from reactdb.servers.aidbox.media_types import read_body, render
 
 YAML = {"content-type": "text/yaml", "accept": "text/yaml"}
@@ -96,3 +97,20 @@ def test_yaml_that_is_read_or_written_spends_the_budget() -> None:
 
     with in_force(StepsBudget(10_000)), pytest.raises(Stopped):
         render({"a": [1] * 2_000}, YAML)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "calls"),
+    [(b"[", b"]", 200), (b"{a: ", b"}", 500), (b"[{a: ", b"}]", 400), (b"- ", b"", 500)],
+)
+def test_yaml_that_is_nested_too_deep_is_refused_before_it_is_read_to_its_end(
+    begin: bytes, end: bytes, calls: int
+) -> None:
+    """In brackets, PyYAML would first read 1,024 characters ahead at each level, which takes more calls than these."""
+    text = begin * 20_000 + b"1" + end * 20_000
+
+    with (
+        in_force(StepsBudget(calls * CALL_STEPS)),
+        pytest.raises(AidboxError, match="nested more than 150 levels"),
+    ):
+        read_body(text, YAML)
