@@ -18,7 +18,7 @@ from reactdb.arrow.documents import json_texts
 from reactdb.errors import HistoryDiverged
 from reactdb.lake.file_reader import FileReader, RowPage
 from reactdb.lake.parts import DatabasePosition
-from reactdb.lake.rows import LONG, SOURCE, TEXT, TIME, Progress, TableRows
+from reactdb.lake.rows import LONG, SOURCE, TEXT, TIME, ReadProgress, TableRows
 from reactdb.lake.staging import StagedRows
 
 
@@ -51,7 +51,7 @@ class ChangeRows(TableRows):
         table: str | None,
         is_fleet: bool,
         contract: str,
-        progress: Progress,
+        progress: ReadProgress,
         stage: StagedRows,
         *,
         is_text: bool,

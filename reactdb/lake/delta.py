@@ -39,7 +39,7 @@ from reactdb.clock import time_ns
 from reactdb.errors import MissingExtra, SchemaMismatch, StorageError, UsageError
 from reactdb.lake.data_files import DataFileWriter, TableFile, storage_errors
 from reactdb.lake.folder_lock import LOCK
-from reactdb.lake.format_table import Commit, FormatTable, Step
+from reactdb.lake.format_table import FormatTable, Step, TableCommit
 from reactdb.lake.parts import DatabasePosition, flush
 from reactdb.lake.schemas import plain_schema
 from reactdb.lake.target import Note
@@ -165,14 +165,14 @@ class DeltaTarget(FormatTable["DeltaTable"]):
     @contextmanager
     def _commit(
         self, step: Step, table: DeltaTable | None, schema: pa.Schema, note: Note | None
-    ) -> Iterator[Commit]:
+    ) -> Iterator[TableCommit]:
         version = 1 if table is None else table.version() + (2 if step == "replace" else 1)
 
         def new_path() -> str:
             return os.path.join(self.path, f"reactdb-{version:020}-{uuid.uuid4().hex}.parquet")
 
         with DataFileWriter(new_path, schema) as writer:
-            commit = Commit(writer)
+            commit = TableCommit(writer)
             yield commit
             writer.finish()
             number = 1 if table is None else _number(table)
@@ -214,7 +214,7 @@ class DeltaTarget(FormatTable["DeltaTable"]):
         self._flush_log(table.version() + 1)
 
     def _finish(
-        self, table: DeltaTable, schema: pa.Schema, commit: Commit, note: Note | None, number: int
+        self, table: DeltaTable, schema: pa.Schema, commit: TableCommit, note: Note | None, number: int
     ) -> None:
         """Make one version of the table: it lists the new files instead of those that they replace, with the positions."""
         from deltalake.transaction import AddAction, RemoveAction

@@ -39,7 +39,7 @@ Step = Literal["create", "replace", "append", "merge", "widen"]
 
 
 @dataclass(slots=True)
-class Commit:
+class TableCommit:
     """A commit that has begun.
 
     Attributes:
@@ -107,7 +107,7 @@ class FormatTable(Generic[Native]):
 
     def _commit(
         self, step: Step, table: Native | None, schema: pa.Schema, note: Note | None
-    ) -> AbstractContextManager[Commit]:
+    ) -> AbstractContextManager[TableCommit]:
         """A commit, which happens at the end of the block if there was no error.
 
         Args:

@@ -38,7 +38,7 @@ from pyarrow import types as kinds
 from reactdb.errors import MissingExtra, SchemaMismatch, StorageError, UsageError
 from reactdb.lake.data_files import DataFile, DataFileWriter, TableFile, storage_errors
 from reactdb.lake.folder_lock import LOCK
-from reactdb.lake.format_table import Commit, FormatTable, Step
+from reactdb.lake.format_table import FormatTable, Step, TableCommit
 from reactdb.lake.parts import DatabasePosition, flush
 from reactdb.lake.schemas import needs_rewrite, plain_schema
 from reactdb.lake.target import Note
@@ -248,7 +248,7 @@ class IcebergTarget(FormatTable["Table"]):
     @contextmanager
     def _commit(
         self, step: Step, table: Table | None, schema: pa.Schema, note: Note | None
-    ) -> Iterator[Commit]:
+    ) -> Iterator[TableCommit]:
         numbers = count(1)
         with self._noted_commit() as name, self._transaction(step, table, schema) as transaction:
 
@@ -256,7 +256,7 @@ class IcebergTarget(FormatTable["Table"]):
                 return os.path.join(self._location, "data", f"{next(numbers):05}-{name}.parquet")
 
             with DataFileWriter(new_path, _schema_with_ids(transaction.table_metadata.schema())) as writer:
-                commit = Commit(writer)
+                commit = TableCommit(writer)
                 yield commit
                 writer.finish()
                 if commit.replaced is None and table is not None:
@@ -303,7 +303,7 @@ class IcebergTarget(FormatTable["Table"]):
                 _change_columns(transaction, removed, schema)
         yield transaction
 
-    def _finish(self, transaction: Transaction, commit: Commit, note: Note | None, name: str) -> None:
+    def _finish(self, transaction: Transaction, commit: TableCommit, note: Note | None, name: str) -> None:
         """Make one version of the table: it lists the new files instead of those that they replace, with its positions."""
         from pyiceberg.exceptions import CommitFailedException, ValidationException
 

@@ -44,7 +44,7 @@ class KeyMisfit(Exception):
     """A key does not fit the column of the primary key, so rows need the column `_key`."""
 
 
-class Progress:
+class ReadProgress:
     """How many rows were read, and how many there are to read, for a function that shows them."""
 
     def __init__(self, report: Callable[[int, int], None] | None) -> None:
@@ -82,7 +82,7 @@ class TableRows:
     # Rows have the documents before the changes, too.
     with_old: ClassVar[bool] = False
 
-    def __init__(self, table: str | None, is_fleet: bool, contract: str, progress: Progress) -> None:
+    def __init__(self, table: str | None, is_fleet: bool, contract: str, progress: ReadProgress) -> None:
         self.table = table
         self.is_fleet = is_fleet
         self.contract = contract

@@ -39,7 +39,7 @@ from reactdb.lake.file_states import FileState, check_position, check_table, rea
 from reactdb.lake.fleet import FileOptions
 from reactdb.lake.outcome import Outcome
 from reactdb.lake.parts import DatabasePosition, Extent
-from reactdb.lake.rows import KeyMisfit, MergedRows, Progress, TableRows
+from reactdb.lake.rows import KeyMisfit, MergedRows, ReadProgress, TableRows
 from reactdb.lake.staging import StagedRows
 from reactdb.lake.target import LakeTable, Note, TargetState
 from reactdb.lake.version_rows import VersionRows
@@ -104,7 +104,7 @@ class ExportRun:
         self.table = self._choose_table(table)
         self.known: dict[str, DatabasePosition] = {}
         self._is_text = self.table is None or as_text
-        self._progress = Progress(progress)
+        self._progress = ReadProgress(progress)
 
     def _choose_table(self, name: str | None) -> str | None:
         names = sorted({table for file in self.files for table in file.position.tables})
