@@ -98,14 +98,17 @@ class Column:
         try:
             return self.convert(values), {}
         except Misfit:
-            pass
-        kept = list(values)
-        misfits = self.take_out_odd(kept)
+            kept = list(values)
+            misfits = self.take_out_odd(kept)
+            return self._fit_others(kept, misfits), misfits
+
+    def _fit_others(self, values: list[Any], misfits: dict[int, Misfit]) -> Any:
+        """The array of values that have no odd types. `misfits` gets the values that do not fit all the same."""
         try:
-            return self.convert(kept), misfits
+            return self.convert(values)
         except Misfit:
-            misfits.update((place, self.take_out(kept, place)) for place in self._find_misfits(kept))
-        return self.convert(kept), misfits
+            misfits.update((place, self.take_out(values, place)) for place in self._find_misfits(values))
+        return self.convert(values)
 
     def is_odd(self, kind: type) -> bool:
         """Whether no value of this Python type fits."""
@@ -373,20 +376,13 @@ class Struct(Column):
     def is_odd(self, kind: type) -> bool:
         return kind not in _STRUCTS
 
-    def fit(self, values: Sequence[Any]) -> tuple[Any, dict[int, Misfit]]:
-        try:
-            return self.convert(values), {}
-        except Misfit:
-            pass
-        kept = list(values)
-        misfits = self.take_out_odd(kept)
-        self.kinds_of(kept)
-        places = [place for place, value in enumerate(kept) if value is not None]
-        columns, found = self.columns_of([kept[place] for place in places])
+    def _fit_others(self, values: list[Any], misfits: dict[int, Misfit]) -> Any:
+        self.kinds_of(values)
+        places = [place for place, value in enumerate(values) if value is not None]
+        columns, found = self.columns_of([values[place] for place in places])
         arrays = self.fit_columns(columns, found)
         misfits.update((places[number], misfit) for number, misfit in found.items())
-        made = pa.StructArray.from_arrays(arrays, fields=list(self.arrow))
-        return insert_nulls(made, kept), misfits
+        return insert_nulls(pa.StructArray.from_arrays(arrays, fields=list(self.arrow)), values)
 
     def columns_of(
         self, documents: Sequence[dict[str, Any]]
@@ -457,27 +453,21 @@ class Repeated(Column):
     def is_odd(self, kind: type) -> bool:
         return kind not in self._kinds
 
-    def fit(self, values: Sequence[Any]) -> tuple[Any, dict[int, Misfit]]:
-        try:
-            return self.convert(values), {}
-        except Misfit:
-            pass
-        kept = list(values)
-        misfits = self.take_out_odd(kept)
-        rows = [row for row, value in enumerate(kept) if value for _ in value]
-        made, found = self.inner.fit(self._flat(kept))
+    def _fit_others(self, values: list[Any], misfits: dict[int, Misfit]) -> Any:
+        rows = [row for row, value in enumerate(values) if value for _ in value]
+        made, found = self.inner.fit(self._flat(values))
         if not self.keeps_rest:
             misfits.update(
-                (row, self.take_out(kept, row)) for row in sorted({rows[place] for place in found})
+                (row, self.take_out(values, row)) for row in sorted({rows[place] for place in found})
             )
-            return self.convert(kept), misfits
-        names = self._names(kept)
+            return self.convert(values)
+        names = self._names(values)
         for place in sorted(found):
             row, one = rows[place], found[place]
             if row not in misfits:
                 misfits[row] = Misfit(one.reason, (0, *one.path), {})
             misfits[row].rest[names[place]] = one.rest
-        return self._make(kept, made), misfits
+        return self._make(values, made)
 
     def convert(self, values: Sequence[Any]) -> Any:
         self.kinds_of(values, self._kinds)

@@ -28,6 +28,13 @@ from reactdb.errors import SchemaMismatch
 from reactdb.json import dumps_plain, encode_plain
 
 
+def json_texts(bodies: Sequence[bytes | None]) -> Any:
+    """Encoded documents as an array of JSON text, in which None is null."""
+    # Arrow takes bytes for text, too.
+    made = map(encode_plain, decode_many([body for body in bodies if body is not None]))
+    return insert_nulls(pa.array(list(made), pa.string()), bodies)
+
+
 class Rows:
     """Collects the misfit rows of one chunk.
 
@@ -73,17 +80,14 @@ class DocumentColumn:
         """The array of the whole column. `describe` names the document of a row for an error."""
         if self.is_raw:
             return pa.array(bodies, self.column.arrow)
+        if self.is_text:
+            return json_texts(bodies)
         # `None in` compares by identity in C. Most pages have no deletion, and most columns of new documents have no null.
         present: Sequence[Any] = [body for body in bodies if body is not None] if None in bodies else bodies
         if not present:
             return pa.nulls(len(bodies), self.column.arrow)
-        if self.is_text:
-            # Arrow takes bytes for text, too.
-            made = pa.array(list(map(encode_plain, decode_many(present))), self.column.arrow)
-        else:
-            numbers = [number for number, body in enumerate(bodies) if body is not None]
-            made = self._combine(self._arrays(present, numbers, rows, describe))
-        return insert_nulls(made, bodies)
+        numbers = [number for number, body in enumerate(bodies) if body is not None]
+        return insert_nulls(self._combine(self._arrays(present, numbers, rows, describe)), bodies)
 
     def arrays(self, bodies: Sequence[bytes], rows: Rows, describe: Callable[[int], str]) -> list[Any]:
         """An array for each field of the documents."""

@@ -1,6 +1,7 @@
 """Inference: one type for every field of some documents.
 
-The types of each field are collected first and decided on at the end, so the order of the documents does not matter:
+The types of each field are collected first and decided on at the end. So the order of the documents changes no type, except that
+it decides which sets of keys are open (see below).
 
     seen                              type
     --------------------------------  -----------------------------------------------------------------------------------
@@ -319,7 +320,7 @@ class TypeInference:
         return pa.map_(pa.string(), item)
 
     def _common_type(self, kinds: frozenset[type], seen: Seen, path: str) -> Any:
-        """The type for values of these kinds; None if there is none."""
+        """The one type that holds values of all these Python types; None if no type holds them all."""
         simple = SIMPLE.get(kinds)
         if simple is not None:
             return simple
@@ -364,7 +365,7 @@ def make_field(name: str, type_: Any, metadata: dict[str, Any]) -> Any:
 
 
 def is_unseen(seen: Seen) -> bool:
-    """Whether there were only nulls, {} and [], so that STRING stands for an unknown type."""
+    """Whether no value told the type: there were only nulls, {} and []. Such a field becomes a text, which can hold any value."""
     kinds = seen.kinds.keys()
     if kinds == {list}:
         return seen.element is None or is_unseen(seen.element)

@@ -19,7 +19,7 @@ import click
 from reactdb.cli.terminal import Progress, plural, safe, write_line
 
 if TYPE_CHECKING:
-    from reactdb.lake.exporter import Outcome
+    from reactdb.lake.outcome import Outcome
 
 WORDS = {"current": "document", "changes": "change", "scd2": "version"}
 

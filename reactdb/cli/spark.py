@@ -25,7 +25,7 @@ from reactdb.cli.terminal import columns, is_terminal, safe, write_line
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from reactdb.lake.exporter import Outcome
+    from reactdb.lake.outcome import Outcome
 
     # Starts Spark, and stops it at the end of the block.
     Start = Callable[[], AbstractContextManager[Any]]

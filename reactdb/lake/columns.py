@@ -51,7 +51,7 @@ class DocumentColumns:
     """The columns so far, and the conversion to them.
 
     Args:
-        kept: The columns of the table as a struct; None: it has none yet.
+        kept: The columns that the table has.
         is_first: The table is made by this run.
         reserved: Names of columns that are not of documents, in small letters. A field of such a name gets no column, whatever
             its case.
@@ -64,7 +64,13 @@ class DocumentColumns:
     """
 
     def __init__(
-        self, kept: Any, contract: str, *, is_first: bool, reserved: frozenset[str], fixed: frozenset[str]
+        self,
+        kept: Sequence[pa.Field],
+        contract: str,
+        *,
+        is_first: bool,
+        reserved: frozenset[str],
+        fixed: frozenset[str],
     ) -> None:
         self.has_conflicts = False
         self.key_field: str | None = None
@@ -73,7 +79,7 @@ class DocumentColumns:
         self._reserved = reserved
         self._fixed = fixed
         self._evolution = Evolution()
-        self._take_schema(pa.schema([] if kept is None else list(kept)))
+        self._take_schema(pa.schema(kept))
 
     def _take_schema(self, schema: pa.Schema) -> None:
         self._schema = schema

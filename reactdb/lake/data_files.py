@@ -51,6 +51,15 @@ class DataFile:
     metadata: pq.FileMetaData
 
 
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file that a table lists. `entry`: as the library of its format has it."""
+
+    path: str
+    bytes: int
+    entry: Any = None
+
+
 class DataFileWriter:
     """Writes rows to new files, and flushes them.
 
@@ -306,33 +315,27 @@ def write_all(writer: DataFileWriter, batches: Iterable[pa.RecordBatch]) -> None
 
 
 def rewrite(
-    writer: DataFileWriter, files: Iterable[tuple[str, int]], keys: Keys, rows: pa.Table, schema: pa.Schema
-) -> list[str]:
+    writer: DataFileWriter, files: Iterable[TableFile], keys: Keys, rows: pa.Table, schema: pa.Schema
+) -> list[TableFile]:
     """Write what replaces the files in which rows change: their other rows, and then `rows`.
 
     Args:
-        files: The path and the size in bytes of each file of the table.
+        files: The files of the table.
         keys: The keys of the rows that go: of those in `rows`, and of the deleted ones.
         rows: The rows that come.
 
     Returns:
-        The paths of the files that are replaced.
+        The files that are replaced.
     """
-    replaced: dict[str, list[pa.ChunkedArray | None] | None] = {}
-    small = []
-    for path, size in files:
-        masks = find_rows(path, keys)
-        if masks is not None:
-            replaced[path] = masks
-        elif size < SMALL_FILE_BYTES:
-            small.append(path)
-    if len(small) > SMALL_FILES:
-        replaced.update(dict.fromkeys(small))
-    for path, masks in replaced.items():
-        for piece in rows_of(path, masks, schema):
+    found = [(file, find_rows(file.path, keys)) for file in files]
+    small = sum(masks is None and file.bytes < SMALL_FILE_BYTES for file, masks in found)
+    most = SMALL_FILE_BYTES if small > SMALL_FILES else 0
+    replaced = [(file, masks) for file, masks in found if masks is not None or file.bytes < most]
+    for file, masks in replaced:
+        for piece in rows_of(file.path, masks, schema):
             writer.write(piece)
     writer.write(_in_order(rows, keys.names))
-    return list(replaced)
+    return [file for file, _ in replaced]
 
 
 def _in_order(rows: pa.Table, names: list[str]) -> pa.Table:

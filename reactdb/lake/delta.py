@@ -28,7 +28,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,20 +36,13 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from reactdb.clock import time_ns
-from reactdb.errors import DatabaseBusy, MissingExtra, SchemaMismatch, StorageError, UsageError, format_value
-from reactdb.lake.data_files import (
-    DataFileWriter,
-    make_keys,
-    rewrite,
-    scan_files,
-    search_files,
-    storage_errors,
-    write_all,
-)
-from reactdb.lake.folder_lock import LOCK, lock_folder
+from reactdb.errors import MissingExtra, SchemaMismatch, StorageError, UsageError, format_value
+from reactdb.lake.data_files import DataFileWriter, TableFile, storage_errors
+from reactdb.lake.folder_lock import LOCK
+from reactdb.lake.format_table import FormatTable, Step, TableCommit
 from reactdb.lake.parts import DatabasePosition, flush
-from reactdb.lake.schemas import check_types, check_widening, plain_schema
-from reactdb.lake.target import Note, TargetState
+from reactdb.lake.schemas import plain_schema
+from reactdb.lake.target import Note
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -65,20 +58,18 @@ CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 KNOWN_FEATURES: Final = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 
 
-class DeltaTarget:
+class DeltaTarget(FormatTable["DeltaTable"]):
     """A table of Delta Lake in a folder, as a `LakeTable`.
-
-    Args:
-        path: The folder, which is created by the first run that writes.
-
-    Thread safety: none; `lock` keeps other runs out.
 
     Raises:
         MissingExtra: The package deltalake is not installed.
         UsageError: The path has `%`, `\\` or a control character in it.
     """
 
+    format = "Delta"
+
     def __init__(self, path: str) -> None:
+        super().__init__(path)
         try:
             import deltalake
 
@@ -87,7 +78,6 @@ class DeltaTarget:
         except ImportError as missing:
             raise MissingExtra("exporting to Delta", "deltalake 1.6.6 or later", "lake") from missing
         self._library = deltalake
-        self.path = os.path.abspath(path)
         if set("%\\" if os.sep == "/" else "%") & set(self.path) or CONTROL.search(self.path):
             # delta-rs does not find the files of such a table.
             raise UsageError(
@@ -97,25 +87,15 @@ class DeltaTarget:
     # -----------------------------------------------------------------------------------------------------------
     # The table
 
+    def _refuse_foreign(self) -> None:
+        with self._opened():
+            pass
+
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        self._open()
-        with lock_folder(self.path) as alone:
-            if alone:
-                self._remove_remains()
-            yield
-
-    def _open(self) -> DeltaTable | None:
-        """The table as it is now; None if there is none, or one without its first rows.
-
-        Raises:
-            UsageError: The folder holds something else.
-            StorageError: The table cannot be read.
-        """
-        if not os.path.isdir(self.path):
-            if os.path.lexists(self.path):
-                raise UsageError(f"{self.path} is no folder")
-            return None
+    def _opened(self) -> Iterator[DeltaTable | None]:
+        if not self._is_there():
+            yield None
+            return
         with storage_errors(self.path, "read"):
             names = sorted(os.listdir(self.path))
             log = os.listdir(os.path.join(self.path, LOG)) if LOG in names else []
@@ -125,7 +105,8 @@ class DeltaTarget:
                     raise UsageError(
                         f"{self.path} has {name!r} in it, which is no table of Delta: choose another folder"
                     )
-            return None
+            yield None
+            return
         with self._errors("read"):
             table = self._library.DeltaTable(self.path)
         if SETTINGS not in table.metadata().configuration:
@@ -133,39 +114,32 @@ class DeltaTarget:
                 f"{self.path} is a table that reactdb did not write, and is left alone: choose another folder"
             )
         features = set(table.protocol().reader_features or ()) - KNOWN_FEATURES
-        if (
-            features
-            or table.protocol().min_reader_version not in (1, 3)
-            or table.metadata().partition_columns
-        ):
-            raise UsageError(
-                f"{self.path} was changed by another program, and cannot be written by reactdb any more: "
-                + (f"its readers need {', '.join(sorted(features))}" if features else "its layout is another")
-            )
-        return None if table.transaction_version(TRANSACTION) is None else table
-
-    def _existing(self) -> DeltaTable:
-        table = self._open()
-        if table is None:
-            raise StorageError(f"{self.path} has no table any more")
-        return table
+        if features:
+            raise self._changed(f"its readers need {', '.join(sorted(features))}")
+        if table.protocol().min_reader_version not in (1, 3) or table.metadata().partition_columns:
+            raise self._changed("its layout is another")
+        yield None if table.transaction_version(TRANSACTION) is None else table
 
     def _remove_remains(self) -> None:
-        """Remove what a killed run left behind. Under the lock: no other run can be writing now."""
-        table = self._open()
-        newest = -1 if table is None else table.version()
+        with self._opened() as table:
+            newest = -1 if table is None else table.version()
         for name in os.listdir(self.path):
             match = FILE_NAME.fullmatch(name)
             if match and int(match[1]) > newest:
                 os.remove(os.path.join(self.path, name))
-        if table is None and os.path.isdir(os.path.join(self.path, LOG)):
-            # `_open` has checked that it is ours, and it never had rows.
+        if newest < 0 and os.path.isdir(os.path.join(self.path, LOG)):
+            # `_opened` has checked that it is ours, and it never had rows.
             shutil.rmtree(os.path.join(self.path, LOG))
 
-    def state(self, databases: Mapping[str, Sequence[str]]) -> TargetState | None:
-        table = self._open()
-        if table is None:
-            return None
+    def _schema(self, table: DeltaTable) -> pa.Schema:
+        return plain_schema(pa.schema(table.schema().to_arrow()))
+
+    def _check_names(self, schema: pa.Schema) -> None:
+        _check_names(list(schema), "")
+
+    def _notes(
+        self, table: DeltaTable, databases: Mapping[str, Sequence[str]]
+    ) -> tuple[dict[str, Any], dict[str, DatabasePosition]]:
         settings = _settings(table)
         numbers = [_number(table), *settings.pop(OLDER, ())]
         positions = {}
@@ -178,126 +152,74 @@ class DeltaTarget:
                     # Without one, the epoch is none of the database's: its history has changed, and the exporter says so.
                     positions[database] = DatabasePosition("", next(names, ""), seq)
                     break
-        return TargetState(_schema(table), settings, positions)
+        return settings, positions
 
-    # -----------------------------------------------------------------------------------------------------------
-    # Writing
-
-    def create(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
-        schema = _checked(schema)
-        with self._writer(1, schema) as writer:
-            write_all(writer, batches)
-            writer.finish()
-            with self._errors("written"):
-                table = self._library.DeltaTable.create(
-                    self.path,
-                    self._delta_schema(schema),
-                    configuration={SETTINGS: json.dumps({"1": dict(note.settings)}, sort_keys=True)},
-                    raise_if_key_not_exists=False,
-                )
-            self._commit(table, "append", schema, writer, [], note, 1)
-        return writer.rows
-
-    def replace(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
-        schema = _checked(schema)
-        table = self._existing()
-        number = _number(table)
-        with self._writer(table.version() + 2, schema) as writer:
-            write_all(writer, batches)
-            writer.finish()
-            before = _settings(table)
-            after = dict(note.settings)
-            if note.keeps_others:
-                after[OLDER] = [number, *before.get(OLDER, ())]
-            settings = {str(number): before, str(number + 1): after}
-            with self._errors("written"):
-                table.alter.set_table_properties(
-                    {SETTINGS: json.dumps(settings, sort_keys=True)}, raise_if_not_exists=False
-                )
-                table = self._library.DeltaTable(self.path)
-            self._commit(table, "overwrite", schema, writer, [], note, number + 1)
-        return writer.rows
-
-    def append(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
-        table = self._existing()
-        kept = _schema(table)
-        with self._writer(table.version() + 1, kept) as writer:
-            write_all(writer, batches)
-            writer.finish()
-            self._commit(table, "append", kept, writer, [], note, _number(table))
-        return writer.rows
-
-    def merge(self, rows: pa.Table, deleted: pa.Table, keys: Sequence[str], note: Note) -> None:
-        table = self._existing()
-        schema = _schema(table)
-        changed = make_keys(keys, schema, rows, deleted)
-        with self._writer(table.version() + 1, schema) as writer:
-            replaced = rewrite(writer, self._files(table), changed, rows, schema)
-            writer.finish()
-            self._commit(table, "append", schema, writer, replaced, note, _number(table))
-
-    def widen(self, schema: pa.Schema) -> None:
-        table = self._existing()
-        have = _schema(table)
-        want = _checked(schema)
-        anew = check_widening(have, want)
-        if have.equals(want):
-            return
-        if not anew:
-            # No row, so the commit is the new schema alone.
-            with self._errors("written"):
-                self._library.write_deltalake(table, want.empty_table(), mode="append", schema_mode="merge")
-            self._flush_log(table.version() + 1)
-            return
-        with self._writer(table.version() + 1, want) as writer:
-            write_all(writer, scan_files((path for path, _ in self._files(table)), have))
-            writer.finish()
-            self._commit(table, "overwrite", want, writer, [], None, _number(table))
-
-    def advance(self, note: Note) -> None:
-        self.append(pa.schema([]), (), note)
-
-    def scan(self) -> Iterator[pa.RecordBatch]:
-        table = self._existing()
-        yield from scan_files((path for path, _ in self._files(table)), _schema(table))
-
-    def lookup(self, keys: pa.Table, where_current: bool) -> pa.Table:
-        table = self._existing()
-        return search_files((path for path, _ in self._files(table)), keys, where_current, _schema(table))
-
-    # -----------------------------------------------------------------------------------------------------------
-    # Files and commits
-
-    def _delta_schema(self, schema: pa.Schema) -> Any:
-        return self._library.Schema.from_arrow(schema)
-
-    def _writer(self, version: int, schema: pa.Schema) -> DataFileWriter:
-        """A writer of files for the commit that makes `version`."""
-        return DataFileWriter(
-            lambda: os.path.join(self.path, f"reactdb-{version:020}-{uuid.uuid4().hex}.parquet"), schema
-        )
-
-    def _files(self, table: DeltaTable) -> list[tuple[str, int]]:
+    def _files(self, table: DeltaTable) -> list[TableFile]:
         with self._errors("read"):
             actions = pa.table(table.get_add_actions(flatten=True))
+        paths, sizes = (actions.column(name).to_pylist() for name in ("path", "size_bytes"))
         return [
-            (os.path.join(self.path, path), size)
-            for path, size in zip(
-                actions.column("path").to_pylist(), actions.column("size_bytes").to_pylist(), strict=True
-            )
+            TableFile(os.path.join(self.path, path), size) for path, size in zip(paths, sizes, strict=True)
         ]
 
+    # -----------------------------------------------------------------------------------------------------------
+    # Commits
+
+    @contextmanager
     def _commit(
-        self,
-        table: DeltaTable,
-        mode: str,
-        schema: pa.Schema,
-        writer: DataFileWriter,
-        replaced: Sequence[str],
-        note: Note | None,
-        number: int,
+        self, step: Step, table: DeltaTable | None, schema: pa.Schema, note: Note | None
+    ) -> Iterator[TableCommit]:
+        version = 1 if table is None else table.version() + (2 if step == "replace" else 1)
+
+        def new_path() -> str:
+            return os.path.join(self.path, f"reactdb-{version:020}-{uuid.uuid4().hex}.parquet")
+
+        with DataFileWriter(new_path, schema) as writer:
+            commit = TableCommit(writer)
+            yield commit
+            writer.finish()
+            number = 1 if table is None else _number(table)
+            if step == "replace":
+                number += 1
+            if note is not None and step in ("create", "replace"):
+                table = self._note_settings(table, schema, note, number)
+            assert table is not None
+            if step == "widen" and commit.replaced is not None:
+                self._add_columns(table, schema)
+            else:
+                self._finish(table, schema, commit, note, number)
+
+    def _note_settings(
+        self, table: DeltaTable | None, schema: pa.Schema, note: Note, number: int
+    ) -> DeltaTable:
+        """Write the settings of the contents that come next, and make the table if there is none."""
+        settings = {str(number): dict(note.settings)}
+        if table is not None:
+            before = settings[str(number - 1)] = _settings(table)
+            if note.keeps_others:
+                settings[str(number)][OLDER] = [number - 1, *before.get(OLDER, ())]
+        properties = {SETTINGS: json.dumps(settings, sort_keys=True)}
+        with self._errors("written"):
+            if table is None:
+                return self._library.DeltaTable.create(
+                    self.path,
+                    self._library.Schema.from_arrow(schema),
+                    configuration=properties,
+                    raise_if_key_not_exists=False,
+                )
+            table.alter.set_table_properties(properties, raise_if_not_exists=False)
+            return self._library.DeltaTable(self.path)
+
+    def _add_columns(self, table: DeltaTable, schema: pa.Schema) -> None:
+        # No row, so the commit is the new schema alone.
+        with self._errors("written"):
+            self._library.write_deltalake(table, schema.empty_table(), mode="append", schema_mode="merge")
+        self._flush_log(table.version() + 1)
+
+    def _finish(
+        self, table: DeltaTable, schema: pa.Schema, commit: TableCommit, note: Note | None, number: int
     ) -> None:
-        """Commit the writer's files, and the removal of those that are replaced, with the positions."""
+        """Make one version of the table: it lists the new files instead of those that they replace, with the positions."""
         from deltalake.transaction import AddAction, RemoveAction
 
         now = time_ns() // 1_000_000
@@ -312,28 +234,25 @@ class DeltaTarget:
                 True,
                 json.dumps({"numRecords": file.metadata.num_rows}),
             )
-            for file in writer.files
+            for file in commit.writer.files
         ]
-        actions += [RemoveAction(os.path.relpath(path, self.path), True, now) for path in replaced]
-        transactions = []
-        if note is not None:
-            seqs = {TRANSACTION: number}
-            for database, position in note.positions.items():
-                name = f"{TRANSACTION}:{number}:{database}"
-                seqs |= {name: position.seq, f"{name}:{position.epoch}": position.seq}
-            transactions = [self._library.Transaction(name, seq) for name, seq in seqs.items()]
+        # `overwrite` removes all files of the table.
+        mode = "overwrite" if commit.replaced is None else "append"
+        actions += [
+            RemoveAction(os.path.relpath(file.path, self.path), True, now) for file in commit.replaced or ()
+        ]
+        seqs = {} if note is None else {TRANSACTION: number}
+        for database, position in ({} if note is None else note.positions).items():
+            name = f"{TRANSACTION}:{number}:{database}"
+            seqs |= {name: position.seq, f"{name}:{position.epoch}": position.seq}
+        transactions = [self._library.Transaction(name, seq) for name, seq in seqs.items()]
         properties = self._library.CommitProperties(app_transactions=transactions)
         # From here on only `_remove_remains` may remove the files: after an error the commit may be there or not.
-        writer.keep()
-        with self._errors("written"):
-            try:
-                table.create_write_transaction(
-                    actions, mode, self._delta_schema(schema), commit_properties=properties
-                )
-            except self._library.exceptions.CommitFailedError as error:
-                raise DatabaseBusy(
-                    f"another program has changed {self.path} meanwhile; run it again to go on from there"
-                ) from error
+        commit.writer.keep()
+        with self._errors("written", self._library.exceptions.CommitFailedError):
+            table.create_write_transaction(
+                actions, mode, self._library.Schema.from_arrow(schema), commit_properties=properties
+            )
         self._flush_log(table.version() + 1)
 
     def _flush_log(self, version: int) -> None:
@@ -346,10 +265,10 @@ class DeltaTarget:
         flush(self.path)
 
     @contextmanager
-    def _errors(self, verb: str) -> Iterator[None]:
-        # delta-rs raises plain Exceptions for some errors of its parts, and a BaseException after a fork.
+    def _errors(self, verb: str, *conflicts: type[Exception]) -> Iterator[None]:
+        # delta-rs raises a BaseException after a fork.
         try:
-            with storage_errors(self.path, verb, Exception):
+            with super()._errors(verb, *conflicts):
                 yield
         except BaseException as error:
             if type(error).__name__ != "PanicException":
@@ -368,24 +287,8 @@ def _settings(table: DeltaTable) -> dict[str, Any]:
     return dict(settings[str(_number(table))])
 
 
-def _schema(table: DeltaTable) -> pa.Schema:
-    return plain_schema(pa.schema(table.schema().to_arrow()))
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # What Delta can hold
-
-
-def _checked(schema: pa.Schema) -> pa.Schema:
-    """The schema without metadata, if Delta can hold it.
-
-    Raises:
-        UsageError: It has a type that Delta lacks.
-        SchemaMismatch: Two names differ in case only, which Delta takes for one.
-    """
-    check_types(schema, "Delta")
-    _check_names(list(schema), "")
-    return plain_schema(schema)
 
 
 def _check_names(fields: Sequence[pa.Field], within: str) -> None:

@@ -6,61 +6,26 @@
     changes   all changes, in chunks                           the changes since, in chunks
     scd2      all versions, in one commit                      new versions come, and those that ended are closed
 
-Rule of this file: the arguments and the outcome. `run` does the work, and nothing of it is imported before it is needed.
+Rule of this file: it checks the arguments. `run` does the work, and nothing of it is imported before it is needed.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from reactdb.errors import InvalidOption, MissingExtra, UsageError, format_value
 from reactdb.lake.fleet import FileOptions, is_one_file
+from reactdb.lake.outcome import Outcome
 
 if TYPE_CHECKING:
     from reactdb.database import Database
 
 MODES: Final = ("current", "changes", "scd2")
 CONTRACTS: Final = ("evolve", "freeze", "discard")
-FORMATS: Final = ("parquet", "delta", "iceberg")
-
-
-@dataclass(slots=True)
-class Outcome:
-    """The result of a run.
-
-    Attributes:
-        path: The file or folder that readers open.
-        rows: The number of rows that this run added, replaced, closed or removed; 0: nothing was new, and nothing was written.
-        inserted, updated, deleted: Of `current` the documents, of `scd2` the new versions and (as updated) those that ended; None
-            where they were not compared.
-        positions: Path of a file -> the seq up to which it has been read.
-        begins_late: Files whose log begins after their first changes, so the rows begin with the documents as they were then.
-        ignored: Path of a file that was left out because it is corrupt or missing -> the error that it gave.
-        new_fields, widened_fields: Paths of fields, such as `place.zip`.
-        conflicts: Path -> the number of values that did not fit, and are in the column `_conflicts`.
-        discarded: Path -> the number of values that the contract `discard` left out.
-        was_rewritten: The table was written anew, from the documents of now, because changes were missing, a table was dropped,
-            or keys came that do not fit their column.
-    """
-
-    path: str
-    rows: int = 0
-    inserted: int | None = None
-    updated: int | None = None
-    deleted: int | None = None
-    positions: dict[str, int] = field(default_factory=dict)
-    begins_late: list[str] = field(default_factory=list)
-    ignored: dict[str, str] = field(default_factory=dict)
-    new_fields: list[str] = field(default_factory=list)
-    widened_fields: list[str] = field(default_factory=list)
-    conflicts: dict[str, int] = field(default_factory=dict)
-    discarded: dict[str, int] = field(default_factory=dict)
-    was_rewritten: bool = False
 
 
 def export(

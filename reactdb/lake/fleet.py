@@ -1,14 +1,15 @@
 """A fleet: the files that a path means, each pinned to one state when the plan is made.
 
-A path is a file, a folder, a glob, or a list of those. It becomes absolute here, on the driver, because executors have folders
-of their own. The files of a folder that are databases are recognised by their names (`pathGlobFilter`): opening one with `open`
-would drop the locks of a connection that this process has on it (https://sqlite.org/howtocorrupt.html, section 2.2).
+A path is a file, a folder, a glob, or a list of those. It becomes absolute here, because a run may read its files in other
+processes, which have working folders of their own. Databases in a folder are recognised by their names (`path_glob`): to open a
+file and look at its first bytes would drop the locks of a connection that this process has on the file
+(https://sqlite.org/howtocorrupt.html, section 2.2).
 
 One database is read once: of several paths that lead to one file the first counts, and a copy of another file of the fleet is
 refused. A bad file stops the whole fleet, unless the options ignore corrupt or missing files: then `Fleet` passes over it, and
 keeps the reason.
 
-Rule of this file: it runs on the driver and keeps nothing open.
+Rule of this file: it runs in the process that plans the run, and keeps no file open.
 """
 
 from __future__ import annotations

@@ -25,30 +25,23 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from itertools import count
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from reactdb.errors import DatabaseBusy, MissingExtra, SchemaMismatch, StorageError, UsageError
-from reactdb.lake.data_files import (
-    DataFile,
-    DataFileWriter,
-    make_keys,
-    rewrite,
-    scan_files,
-    search_files,
-    storage_errors,
-    write_all,
-)
-from reactdb.lake.folder_lock import LOCK, lock_folder
+from reactdb.errors import MissingExtra, SchemaMismatch, StorageError, UsageError
+from reactdb.lake.data_files import DataFile, DataFileWriter, TableFile, storage_errors
+from reactdb.lake.folder_lock import LOCK
+from reactdb.lake.format_table import FormatTable, Step, TableCommit
 from reactdb.lake.parts import DatabasePosition, flush
-from reactdb.lake.schemas import check_types, check_widening, needs_rewrite, plain_schema
-from reactdb.lake.target import Note, TargetState
+from reactdb.lake.schemas import needs_rewrite, plain_schema
+from reactdb.lake.target import Note
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
@@ -71,50 +64,37 @@ PROPERTIES: Final = {
 FIELD_ID: Final = b"PARQUET:field_id"
 
 
-class IcebergTarget:
+class IcebergTarget(FormatTable["Table"]):
     """A table of Iceberg in a folder with a catalogue, as a `LakeTable`. A folder may have several tables.
 
     Args:
-        path: The folder, which is created by the first run that writes.
         table: The name of the table in the namespace `reactdb`. Any text.
-
-    Thread safety: none; `lock` keeps other runs out.
 
     Raises:
         MissingExtra: The package pyiceberg is not installed, or its part for SQLite.
         UsageError: The path has a character that pyiceberg takes for the end of a path.
     """
 
+    format = "Iceberg"
+
     def __init__(self, path: str, table: str) -> None:
+        super().__init__(path)
         try:
             import pyiceberg.catalog.sql  # noqa: F401
         except ImportError as missing:
             raise MissingExtra("exporting to Iceberg", "pyiceberg[sql-sqlite]", "lake") from missing
-        self.path = os.path.abspath(path)
         if set("?#%") & set(self.path):
             raise UsageError(f"{self.path}: a path of an Iceberg table cannot have `?`, `#` or `%` in it")
         self.table = table
+        self.title = f"table {table} in {self.path}"
         self._identifier = (NAMESPACE, table)
         self._location = os.path.join(self.path, NAMESPACE, _folder_name(table))
 
     # -----------------------------------------------------------------------------------------------------------
     # The table
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        self._refuse_foreign()
-        with lock_folder(self.path) as alone:
-            if alone:
-                self._remove_remains()
-            yield
-
     def _refuse_foreign(self) -> None:
-        """Raise UsageError if the folder holds something else."""
-        if not os.path.isdir(self.path):
-            if os.path.lexists(self.path):
-                raise UsageError(f"{self.path} is no folder")
-            return
-        strange = self._strange_names()
+        strange = self._strange_names() if self._is_there() else []
         if strange and not os.path.exists(os.path.join(self.path, CATALOGUE)):
             raise UsageError(
                 f"{self.path} has {strange[0]!r} in it, which is no catalogue of Iceberg: choose another folder"
@@ -171,12 +151,6 @@ class IcebergTarget:
 
     @contextmanager
     def _opened(self) -> Iterator[Table | None]:
-        """The table as it is now, with its catalogue open; None if there is none.
-
-        Raises:
-            UsageError: It is not reactdb's, or another program has changed it in a way that a rewrite would undo.
-            StorageError: It cannot be read.
-        """
         from pyiceberg.exceptions import NoSuchTableError
 
         self._refuse_foreign()
@@ -195,30 +169,15 @@ class IcebergTarget:
                         "table cannot be moved: move it back, or export to a new folder"
                     ) from error
             if table is not None:
-                self._check(table)
-            yield table
-
-    def _check(self, table: Table) -> None:
-        properties = table.properties
-        if SETTINGS not in properties:
-            raise UsageError(
-                f"table {self.table} in {self.path} was not written by reactdb, and is left alone: choose another folder"
-            )
-        if properties.get(SCHEMA) != _schema_id(table.schema()) or table.spec().fields:
-            raise UsageError(
-                f"table {self.table} in {self.path} was changed by another program, and cannot be written by reactdb any "
-                "more: its columns or partitions are others"
-            )
-
-    @contextmanager
-    def _existing(self) -> Iterator[Table]:
-        with self._opened() as table:
-            if table is None:
-                raise StorageError(f"{self.path} has no table {self.table} any more")
+                if SETTINGS not in table.properties:
+                    raise UsageError(
+                        f"{self.title} was not written by reactdb, and is left alone: choose another folder"
+                    )
+                if table.properties.get(SCHEMA) != _schema_id(table.schema()) or table.spec().fields:
+                    raise self._changed("its columns or partitions are others")
             yield table
 
     def _remove_remains(self) -> None:
-        """Remove what a killed run left behind. Under the lock: no other run can be writing now."""
         name = os.path.join(self.path, WRITING)
         try:
             with open(name, encoding="utf-8") as file:
@@ -252,116 +211,63 @@ class IcebergTarget:
             return bool(json.load(text)["properties"].get(COMMIT) == commit)
         return False
 
-    def state(self, databases: Mapping[str, Sequence[str]]) -> TargetState | None:
-        with self._opened() as table:
-            if table is None:
-                return None
-            positions = json.loads(table.properties[POSITIONS])
-            return TargetState(
-                _schema(table),
-                json.loads(table.properties[SETTINGS]),
-                {database: DatabasePosition(**position) for database, position in positions.items()},
-            )
+    def _schema(self, table: Table) -> pa.Schema:
+        from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+        return plain_schema(schema_to_pyarrow(table.schema(), include_field_ids=False))
+
+    def _check_names(self, schema: pa.Schema) -> None:
+        seen: set[str] = set()
+        for name in _paths(list(schema), ""):
+            if name in seen:
+                raise SchemaMismatch(
+                    f"column `{name}`",
+                    "Iceberg takes it for a field of another column, because of the dot in its name",
+                    "export to Parquet or Delta, or leave new fields out with contract=discard",
+                )
+            seen.add(name)
+
+    def _notes(
+        self, table: Table, databases: Mapping[str, Sequence[str]]
+    ) -> tuple[dict[str, Any], dict[str, DatabasePosition]]:
+        positions = json.loads(table.properties[POSITIONS])
+        return json.loads(table.properties[SETTINGS]), {
+            database: DatabasePosition(**position) for database, position in positions.items()
+        }
+
+    def _files(self, table: Table) -> list[TableFile]:
+        with self._errors("read"):
+            tasks = list(table.scan().plan_files())
+        if any(task.delete_files for task in tasks):
+            raise self._changed("rows were deleted from it, by delete files")
+        files = [task.file for task in tasks]
+        return [
+            TableFile(file.file_path.removeprefix("file://"), file.file_size_in_bytes, file) for file in files
+        ]
 
     # -----------------------------------------------------------------------------------------------------------
-    # Writing
-
-    def create(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
-        schema = _checked(schema)
-        with self._catalogue(create=True) as catalogue, self._commit() as commit:
-            assert catalogue is not None
-            with self._errors("written"):
-                os.makedirs(os.path.join(self._location, "data"), exist_ok=True)
-                transaction = catalogue.create_table_transaction(
-                    self._identifier,
-                    schema=schema,
-                    location=self._location,
-                    properties=dict(PROPERTIES),
-                )
-            with self._writer(transaction, commit) as writer:
-                write_all(writer, batches)
-                writer.finish()
-                self._finish(transaction, writer, [], note, commit, append=True)
-        return writer.rows
-
-    def replace(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
-        schema = _checked(schema)
-        with self._existing() as table, self._commit() as commit:
-            transaction = table.transaction()
-            have = _schema(table)
-            with self._errors("written"):
-                kept = [
-                    field.name
-                    for field in schema
-                    if have.get_field_index(field.name) >= 0
-                    and have.field(field.name).type.equals(field.type)
-                ]
-                _change_columns(transaction, [name for name in have.names if name not in kept], schema)
-            with self._writer(transaction, commit) as writer:
-                write_all(writer, batches)
-                writer.finish()
-                self._finish(transaction, writer, self._listed(table), note, commit)
-        return writer.rows
-
-    def append(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note) -> int:
-        with self._existing() as table, self._commit() as commit:
-            transaction = table.transaction()
-            with self._writer(transaction, commit) as writer:
-                write_all(writer, batches)
-                writer.finish()
-                self._finish(transaction, writer, [], note, commit, append=True)
-        return writer.rows
-
-    def merge(self, rows: pa.Table, deleted: pa.Table, keys: Sequence[str], note: Note) -> None:
-        with self._existing() as table, self._commit() as commit:
-            schema = _schema(table)
-            changed = make_keys(keys, schema, rows, deleted)
-            listed = {_path(file): file for file in self._listed(table)}
-            sizes = [(path, file.file_size_in_bytes) for path, file in listed.items()]
-            transaction = table.transaction()
-            with self._writer(transaction, commit) as writer:
-                replaced = rewrite(writer, sizes, changed, rows, schema)
-                writer.finish()
-                self._finish(transaction, writer, [listed[path] for path in replaced], note, commit)
-
-    def widen(self, schema: pa.Schema) -> None:
-        want = _checked(schema)
-        with self._existing() as table, self._commit() as commit:
-            have = _schema(table)
-            anew = check_widening(have, want)
-            if have.equals(want):
-                return
-            transaction = table.transaction()
-            with self._errors("written"):
-                _change_columns(
-                    transaction,
-                    [field.name for field in have if needs_rewrite(field.type, want.field(field.name).type)],
-                    want,
-                )
-            listed = self._listed(table) if anew else []
-            with self._writer(transaction, commit) as writer:
-                write_all(writer, scan_files(map(_path, listed), have))
-                writer.finish()
-                self._finish(transaction, writer, listed, None, commit)
-
-    def advance(self, note: Note) -> None:
-        self.append(pa.schema([]), (), note)
-
-    def scan(self) -> Iterator[pa.RecordBatch]:
-        with self._existing() as table:
-            schema, paths = _schema(table), list(map(_path, self._listed(table)))
-        yield from scan_files(paths, schema)
-
-    def lookup(self, keys: pa.Table, where_current: bool) -> pa.Table:
-        with self._existing() as table:
-            paths = list(map(_path, self._listed(table)))
-            return search_files(paths, keys, where_current, _schema(table))
-
-    # -----------------------------------------------------------------------------------------------------------
-    # Files and commits
+    # Commits
 
     @contextmanager
-    def _commit(self) -> Iterator[str]:
+    def _commit(
+        self, step: Step, table: Table | None, schema: pa.Schema, note: Note | None
+    ) -> Iterator[TableCommit]:
+        numbers = count(1)
+        with self._noted_commit() as name, self._transaction(step, table, schema) as transaction:
+
+            def new_path() -> str:
+                return os.path.join(self._location, "data", f"{next(numbers):05}-{name}.parquet")
+
+            with DataFileWriter(new_path, _schema_with_ids(transaction.table_metadata.schema())) as writer:
+                commit = TableCommit(writer)
+                yield commit
+                writer.finish()
+                if commit.replaced is None and table is not None:
+                    commit.replaced = self._files(table)
+                self._finish(transaction, commit, note, name)
+
+    @contextmanager
+    def _noted_commit(self) -> Iterator[str]:
         """The id of a new commit, which is noted in the folder until the commit is there or its files are removed."""
         name = os.path.join(self.path, WRITING)
         commit = str(uuid.uuid4())
@@ -377,72 +283,56 @@ class IcebergTarget:
         with storage_errors(self.path, "written"):
             os.remove(name)
 
-    def _writer(self, transaction: Transaction, commit: str) -> DataFileWriter:
-        """A writer of files with the table's ids of fields."""
-        number = 0
+    @contextmanager
+    def _transaction(self, step: Step, table: Table | None, schema: pa.Schema) -> Iterator[Transaction]:
+        """A transaction in which the table has this schema."""
+        if table is None:
+            with self._catalogue(create=True) as catalogue:
+                assert catalogue is not None
+                with self._errors("written"):
+                    os.makedirs(os.path.join(self._location, "data"), exist_ok=True)
+                    new = catalogue.create_table_transaction(
+                        self._identifier, schema=schema, location=self._location, properties=dict(PROPERTIES)
+                    )
+                yield new
+            return
+        transaction = table.transaction()
+        if step in ("replace", "widen"):
+            have = {field.name: field.type for field in self._schema(table)}
+            want = {field.name: field.type for field in schema}
+            is_new = needs_rewrite if step == "widen" else pa.DataType.__ne__
+            removed = [name for name, type_ in have.items() if name not in want or is_new(type_, want[name])]
+            with self._errors("written"):
+                _change_columns(transaction, removed, schema)
+        yield transaction
 
-        def new_path() -> str:
-            nonlocal number
-            number += 1
-            return os.path.join(self._location, "data", f"{number:05}-{commit}.parquet")
-
-        return DataFileWriter(new_path, _schema_with_ids(transaction.table_metadata.schema()))
-
-    def _listed(self, table: Table) -> list[ListedFile]:
-        """The files of the table.
-
-        Raises:
-            UsageError: Another program has deleted rows by files of their own.
-        """
-        with self._errors("read"):
-            tasks = list(table.scan().plan_files())
-        if any(task.delete_files for task in tasks):
-            raise UsageError(
-                f"table {self.table} in {self.path} was changed by another program, and cannot be written by reactdb any "
-                "more: rows were deleted from it, by delete files"
-            )
-        return [task.file for task in tasks]
-
-    def _finish(
-        self,
-        transaction: Transaction,
-        writer: DataFileWriter,
-        replaced: Sequence[ListedFile],
-        note: Note | None,
-        commit: str,
-        append: bool = False,
-    ) -> None:
-        """Commit the writer's files, and the removal of those that are replaced, with settings and positions."""
+    def _finish(self, transaction: Transaction, commit: TableCommit, note: Note | None, name: str) -> None:
+        """Make one version of the table: it lists the new files instead of those that they replace, with its positions."""
         from pyiceberg.exceptions import CommitFailedException, ValidationException
 
         # Each look at it copies the whole metadata.
         metadata = transaction.table_metadata
-        properties = {COMMIT: commit, SCHEMA: _schema_id(metadata.schema())}
+        properties = {COMMIT: name, SCHEMA: _schema_id(metadata.schema())}
         if note is not None:
             properties[SETTINGS] = json.dumps(dict(note.settings), sort_keys=True)
             properties[POSITIONS] = json.dumps(
                 {database: asdict(position) for database, position in note.positions.items()}, sort_keys=True
             )
         # From here on only `_remove_remains` may remove the files: after an error the commit may be there or not.
-        writer.keep()
-        with self._errors("written"):
-            try:
-                if writer.files or replaced:
-                    update = transaction.update_snapshot()
-                    with update.fast_append() if append else update.overwrite() as snapshot:
-                        # The names of the files of metadata have the id, by which the next run finds them after a kill.
-                        snapshot.commit_uuid = uuid.UUID(commit)
-                        for file in writer.files:
-                            snapshot.append_data_file(_list_file(file, metadata))
-                        for old in replaced:
-                            snapshot.delete_data_file(old)
-                transaction.set_properties(properties)
-                self._flush_folders()
-                transaction.commit_transaction()
-            except (CommitFailedException, ValidationException) as error:
-                raise DatabaseBusy(
-                    f"another program has changed {self.path} meanwhile; run it again to go on from there"
-                ) from error
+        commit.writer.keep()
+        with self._errors("written", CommitFailedException, ValidationException):
+            if commit.writer.files or commit.replaced:
+                update = transaction.update_snapshot()
+                with update.overwrite() if commit.replaced else update.fast_append() as snapshot:
+                    # The names of the files of metadata have the id, by which the next run finds them after a kill.
+                    snapshot.commit_uuid = uuid.UUID(name)
+                    for file in commit.writer.files:
+                        snapshot.append_data_file(_list_file(file, metadata))
+                    for old in commit.replaced or ():
+                        snapshot.delete_data_file(old.entry)
+            transaction.set_properties(properties)
+            self._flush_folders()
+            transaction.commit_transaction()
 
     def _flush_folders(self) -> None:
         """Flush the names of the files to the disk. Their content is there: see `data_files` and `flushed_files`."""
@@ -454,21 +344,11 @@ class IcebergTarget:
         ):
             flush(path)
 
-    @contextmanager
-    def _errors(self, verb: str) -> Iterator[None]:
-        # pyiceberg raises errors of SQLAlchemy, of pydantic and of its own, which have no common class.
-        with storage_errors(self.path, verb, Exception):
-            yield
-
 
 def _folder_name(table: str) -> str:
     """A folder's name for a table of any name."""
     name = re.sub(r"[^A-Za-z0-9_-]", "_", table)[:64]
     return name if name == table else f"{name}-{hashlib.sha256(table.encode()).hexdigest()[:12]}"
-
-
-def _path(file: ListedFile) -> str:
-    return file.file_path.removeprefix("file://")
 
 
 def _list_file(file: DataFile, metadata: Any) -> ListedFile:
@@ -505,26 +385,6 @@ def _list_file(file: DataFile, metadata: Any) -> ListedFile:
 # Schemas
 
 
-def _checked(schema: pa.Schema) -> pa.Schema:
-    """The schema without metadata, if Iceberg can hold it.
-
-    Raises:
-        UsageError: It has a type that Iceberg lacks.
-        SchemaMismatch: A column's name looks like the path of a field.
-    """
-    check_types(schema, "Iceberg")
-    seen: set[str] = set()
-    for name in _paths(list(schema), ""):
-        if name in seen:
-            raise SchemaMismatch(
-                f"column `{name}`",
-                "Iceberg takes it for a field of another column, because of the dot in its name",
-                "export to Parquet or Delta, or leave new fields out with contract=discard",
-            )
-        seen.add(name)
-    return plain_schema(schema)
-
-
 def _paths(fields: Sequence[pa.Field], within: str) -> Iterator[str]:
     for field in fields:
         yield f"{within}{field.name}"
@@ -539,12 +399,6 @@ def _paths(fields: Sequence[pa.Field], within: str) -> Iterator[str]:
             type_ = type_.value_type if kinds.is_list(type_) else type_.item_type
         if kinds.is_struct(type_):
             yield from _paths(list(type_), inner)
-
-
-def _schema(table: Table) -> pa.Schema:
-    from pyiceberg.io.pyarrow import schema_to_pyarrow
-
-    return plain_schema(schema_to_pyarrow(table.schema(), include_field_ids=False))
 
 
 def _schema_id(schema: Any) -> str:

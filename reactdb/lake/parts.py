@@ -14,8 +14,8 @@ Only that rename counts. Before it nothing has happened; after it the part and t
 exist without the other. Numbers are given in order, and a rename never takes the name of an existing part. So if two writers run
 at the same time, where no lock reaches both, only one succeeds.
 
-Rule of this file: files and folders only. No Spark, no database; the file system must rename folders atomically, as local disks
-and network mounts do and object stores do not.
+Rule of this file: files and folders only, and no database. The file system must rename folders atomically: local disks and mounts
+of a network do, object stores do not.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Manifest:
     """The description of a part, stored with it.
 
     Attributes:
-        kind: The kind of its data, such as `changes`; a pipeline of another kind refuses the folder.
+        kind: The kind of its data, such as `changes`; a run of another kind refuses the folder.
         number: The part's number, from 1.
         rows: The number of rows in its Parquet files.
         settings: The settings of the run, such as the table; later parts must have the same.
@@ -306,7 +306,7 @@ def parquet_rows(folder: str) -> int:
     """The number of rows in the Parquet files of a folder, from their footers: this shows that each file can be read.
 
     Raises:
-        StorageError: A file cannot be read, or there is none because executors write to another disk than this one.
+        StorageError: A file cannot be read, or there is none, because other processes have written to another disk than this one.
     """
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
@@ -321,7 +321,7 @@ def parquet_rows(folder: str) -> int:
         raise StorageError(f"the files written to {folder} cannot be read: {error}") from error
     if not names:
         raise StorageError(
-            f"no Parquet file has come to {folder}: the executors must see the target under the path that the driver does"
+            f"no Parquet file has come to {folder}: each process that writes must see this folder under this path"
         )
     return count
 

@@ -29,7 +29,6 @@ class StagedRows:
 
     Attributes:
         rows: Their number.
-        document_bytes: The size of the documents that they were made of.
     """
 
     def __init__(self, target: str) -> None:
@@ -38,7 +37,6 @@ class StagedRows:
         self._files: list[str] = []
         self._held: list[pa.RecordBatch] = []
         self.rows = 0
-        self.document_bytes = 0
         self._held_bytes = 0
 
     def __enter__(self) -> StagedRows:
@@ -54,12 +52,11 @@ class StagedRows:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._folder = None
-        self.rows = self.document_bytes = self._held_bytes = 0
+        self.rows = self._held_bytes = 0
 
-    def add(self, batch: pa.RecordBatch, document_bytes: int = 0) -> None:
+    def add(self, batch: pa.RecordBatch) -> None:
         self._held.append(batch)
         self.rows += len(batch)
-        self.document_bytes += document_bytes
         self._held_bytes += batch.nbytes
         if self._held_bytes >= MOST_BYTES_IN_MEMORY:
             self._spill()

@@ -27,7 +27,8 @@ From the log to Parquet:
 
     queries, pipelines                 queries of change rows; the pipelines
 
-Rule of this package: it stands on the store's read side and never on feeds; importing it imports nothing of pyspark.
+Rule of this package: it reads files through the store, and imports no feeds. `import reactdb.spark` does not import pyspark, so
+that `check` can say what is missing.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 
 from reactdb.errors import UsageError
 from reactdb.lake.data_files import storage_errors
-from reactdb.lake.exporter import Outcome, export_changes
+from reactdb.lake.exporter import export_changes
+from reactdb.lake.outcome import Outcome
 from reactdb.lake.parts import Manifest, PartFolder, parquet_rows, whole_folder
 from reactdb.spark import queries
 

@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -117,11 +117,12 @@ class TestDelta(TargetSuite):
         """Another program rewrites the file that a merge is about to replace: the merge is refused, and can be run again."""
         folder = tmp_path / "t"
         target = self.filled(folder, [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], SMALL)
-        stale = target._existing()
+        with target._existing() as stale:
+            pass
         deltalake.DeltaTable(folder).update({"v": "'theirs'"}, predicate="id = 2")
 
         with pytest.MonkeyPatch.context() as patch, target.lock():
-            patch.setattr(target, "_existing", lambda: stale)
+            patch.setattr(target, "_existing", lambda: nullcontext(stale))
             with pytest.raises(DatabaseBusy, match="another program"):
                 target.merge(table_of([{"id": 1, "v": "c"}], SMALL), keys_of([]), ["id"], note(2))
         assert 1 == self.seq(folder)

@@ -215,7 +215,7 @@ class TestWholeFolders:
 
     def test_a_target_that_stays_empty_is_found_out(self, tmp_path):
         """As where executors write to a disk of their own."""
-        with pytest.raises(StorageError, match="executors must see the target"):
+        with pytest.raises(StorageError, match="must see this folder under this path"):
             parquet_rows(str(tmp_path))
 
     def test_a_file_of_no_bytes_is_found_out(self, tmp_path):
