@@ -80,7 +80,7 @@ def plan_slices(options: Options, sample: FileSample | None = None) -> list[File
     found = Fleet(options.files).look_at_all(
         partial(look_at_file, options=options, sample=sample, files=files)
     )
-    refuse_copies((pin.database_id, pin.path) for pin, _, _ in found)
+    refuse_copies((pin.database, pin.path) for pin, _, _ in found)
     names = {name for _, present, _ in found for name in present}
     if options.table is not None:
         if options.table not in names:
@@ -186,7 +186,7 @@ def slice_of(pin: Pin, since: int, until: int) -> FileSlice | None:
     until = min(until, pin.seq)
     if since >= until:
         return None
-    return FileSlice(pin.path, pin.database_id, since, until, int((until - since) * pin.bytes_a_change) + 1)
+    return FileSlice(pin.path, pin.database, since, until, int((until - since) * pin.bytes_a_change) + 1)
 
 
 def split_changes(part: FileSlice, most_bytes: int) -> list[FileSlice]:
@@ -215,7 +215,7 @@ def split_documents(
             cuts = exports.split_keys(snapshot, table, -(-count // pieces))
     weight = weight // (len(cuts) + 1) + 1
     for start, stop in pairwise([FIRST, *cuts, END]):
-        yield FileSlice(pin.path, pin.database_id, 0, seq, weight, table.id, start, stop)
+        yield FileSlice(pin.path, pin.database, 0, seq, weight, table.id, start, stop)
 
 
 def pack_slices(slices: Iterable[FileSlice], most_bytes: int) -> list[Split]:

@@ -95,7 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise InvalidOption(
                     f"the stream is to begin after seq {seq} of {path}, whose newest change has seq {pin.seq}"
                 )
-            return Position(pin.database_id, engine.epochs.at(snapshot.connection, seq), seq, seq)
+            return Position(pin.database, engine.epochs.at(snapshot.connection, seq), seq, seq)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch goes; `start` itself if there is nothing new. A file that is passed over keeps its position, and
@@ -114,7 +114,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         refuse_copies(
             [
                 *((position.database_id, path) for path, position in positions.items()),
-                *((look.pin.database_id, path) for path, look in looks.items()),
+                *((look.pin.database, path) for path, look in looks.items()),
             ]
         )
         self._log_ignored(fleet)
@@ -161,7 +161,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with self._snapshot(path) as (engine, snapshot):
             pin = exports.pin_snapshot(engine, snapshot)
             # If the file is new to the stream, all of its changes are new.
-            begin = pin.oldest if position is None else self._check(engine, snapshot, position, position.seq)
+            begin = pin.oldest if position is None else self._check(pin, snapshot, position, position.seq)
             return Look(pin, begin)
 
     def _admit(
@@ -186,7 +186,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if count < available:
                 seq = exports.find_commit_end(snapshot, look.begin, seq) or seq
             epoch = engine.epochs.at(snapshot.connection, seq)
-            return Position(look.pin.database_id, epoch, look.begin, seq)
+            return Position(look.pin.database, epoch, look.begin, seq)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note how far each file goes now, because the query reads no further."""
@@ -223,14 +223,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # of the first batch again, and "latest" may then be past this batch.
             with self._snapshot(path) as (engine, snapshot):
                 pin = exports.pin_snapshot(engine, snapshot)
-                since = self._check(engine, snapshot, position, position.since)
+                since = self._check(pin, snapshot, position, position.since)
             part = slice_of(pin, since, position.seq)
             if part is not None:
                 slices.append(part)
         return split_ranges(self.options, slices)
 
-    def _check(self, engine: Engine, snapshot: Snapshot, position: Position, seq: int) -> int:
-        return check(engine, snapshot, position, seq, fail_on_data_loss=self.options.fail_on_data_loss)
+    def _check(self, pin: Pin, snapshot: Snapshot, position: Position, since: int) -> int:
+        return check(pin, snapshot, position, since, fail_on_data_loss=self.options.fail_on_data_loss)
 
     @contextmanager
     def _snapshot(self, path: str) -> Iterator[tuple[Engine, Snapshot]]:
@@ -271,4 +271,4 @@ class Look:
     def to_end(self) -> Position:
         """The position after a batch of everything up to the pin."""
         pin = self.pin
-        return Position(pin.database_id, pin.epoch, min(self.begin, pin.seq), pin.seq)
+        return Position(pin.database, pin.epoch, min(self.begin, pin.seq), pin.seq)
