@@ -1,7 +1,7 @@
 """A fleet: the files that a path means, each pinned to one state when the plan is made.
 
 A path is a file, a folder, a glob, or a list of those. It becomes absolute here, on the driver, because executors have folders
-of their own. The files of a folder that are databases are recognised by their names (`pathGlobFilter`): opening one with `open`
+of their own. The files of a folder that are databases are recognised by their names (`path_glob`): opening one with `open`
 would drop the locks of a connection that this process has on it (https://sqlite.org/howtocorrupt.html, section 2.2).
 
 One database is read once: of several paths that lead to one file the first counts, and a copy of another file of the fleet is
@@ -90,7 +90,7 @@ class Fleet:
             files = sorted(_expand(given, self.options))
             if not files:
                 reason = (
-                    f"no file in it matches {self.options.path_glob}: choose the files by --files, path_glob or pathGlobFilter"
+                    f"no file in it matches {self.options.path_glob}: choose files by a glob as the path, --files or path_glob"
                     if os.path.isdir(given)
                     else "no file matches it"
                 )
@@ -193,7 +193,11 @@ def _expand(path: str, options: FileOptions) -> Iterator[str]:
                 folders.clear()
             yield from (os.path.join(folder, name) for name in names if fnmatchcase(name, options.path_glob))
     elif has_magic(path) and not os.path.exists(path):
-        yield from (file for file in glob(path) if os.path.isfile(file) and not file.endswith(SIDE_FILES))
+        yield from (
+            file
+            for file in glob(path, recursive=True)
+            if os.path.isfile(file) and not file.endswith(SIDE_FILES)
+        )
     else:
         # If the file is missing, opening it raises an error that says why.
         yield path

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import InputPartition
 
 from reactdb.errors import HistoryLost, InvalidOption
 from reactdb.lake.fleet import Fleet, open_file, refuse_copies
-from reactdb.spark.options import Instant, Options
+from reactdb.spark.options import NOW, Instant, Options
 from reactdb.store import exports
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.exports import END, FIRST, Pin
@@ -137,7 +137,7 @@ def tables_at(snapshot: Snapshot, seq: int) -> dict[str, TableInfo]:
 def seq_as_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     """The seq of the state that a read of documents takes from one file. Raises: as `exports.find_seq_as_of`."""
     given = options.as_of
-    if given is None:
+    if given == NOW:
         return pin.seq
     seq, time_ms = (None, given.microseconds // 1000) if isinstance(given, Instant) else (given, None)
     return exports.find_seq_as_of(snapshot, pin.path, pin.seq, seq=seq, time_ms=time_ms)
@@ -152,6 +152,8 @@ def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     start = options.start
     if start is None:
         return pin.oldest
+    if start == NOW:
+        return pin.seq
     if isinstance(start, Instant):
         # This rounds up to the first millisecond that is not before the instant.
         time_ms = -(-start.microseconds // 1000)
@@ -172,9 +174,11 @@ def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
 def until_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     """The seq of the last change to read: by default, of the newest."""
     end = options.end
+    if end == NOW:
+        return pin.seq
     if isinstance(end, Instant):
         end = exports.find_newest_seq(snapshot, end.microseconds // 1000)
-    return pin.seq if end is None else min(pin.seq, end)
+    return min(pin.seq, end)
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from reactdb.arrow.decoding import decode_many
 from reactdb.arrow.keys import key_values
 from reactdb.errors import InvalidOption
 from reactdb.lake import fleet
-from reactdb.spark.options import Options
+from reactdb.spark.options import NOW, Options
 from reactdb.spark.plan import FileSlice, plan_slices
 from reactdb.spark.types import infer_documents, scalar_type, spark_field
 from reactdb.store import exports
@@ -92,7 +92,7 @@ def complete_options(
     """
     shapes = [] if "shape" in given else list(OWN_NAMES)
     shape = next((shape for shape in shapes if not OWN_NAMES[shape].isdisjoint(names)), options.shape)
-    is_open = is_stream and not options.is_changes and options.as_of is None and "read" not in given
+    is_open = is_stream and not options.is_changes and options.as_of == NOW and "read" not in given
     if is_open and (shape == "delta" or names <= {*SHAPES[shape], SOURCE, CORRUPT, "key_bytes"}):
         options = replace(options, read="changes")
     return replace(options, shape=shape) if options.is_changes else options

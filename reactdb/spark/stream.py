@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 from reactdb.errors import CannotOpen, HistoryLost, InvalidOption
 from reactdb.lake.fleet import Fleet, open_file, refuse_copies
 from reactdb.spark.batches import BatchMaker
-from reactdb.spark.options import Options
+from reactdb.spark.options import NOW, Options
 from reactdb.spark.plan import FileSlice, Split, since_of, slice_of, split_ranges
 from reactdb.spark.positions import Position, check, from_offset, is_behind, shares, to_offset
 from reactdb.store import exports
@@ -45,7 +45,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     Args:
         schema: The schema of the rows, as for a batch read of changes.
-        options: Those of a batch read, with `maxChangesPerTrigger` and `startingOffsets`.
+        options: Those of a batch read, with `maxChangesPerTrigger`.
         is_inferred: The schema was inferred from the files.
 
     Raises:
@@ -55,12 +55,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, schema: spark.StructType, options: Options, *, is_inferred: bool = False) -> None:
         if not options.is_changes:
             raise InvalidOption('a stream reads changes: add .option("read", "changes")')
-        if options.end is not None:
-            raise InvalidOption(
-                "a stream has no end: leave out endSeq and its like, and stop it by its trigger"
-            )
-        if options.starting_offsets == "latest" and options.start is not None:
-            raise InvalidOption("options startingOffsets and startSeq have the same meaning: give only one")
+        if options.end != NOW:
+            raise InvalidOption("a stream has no end: leave out option end, and stop it by its trigger")
         self.options = options
         self._rows = partial(BatchMaker, schema, options, is_inferred=is_inferred)
         self._target: dict[str, int] | None = None
@@ -86,11 +82,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a query without a checkpoint begins in a file."""
         with self._snapshot(path) as (engine, snapshot):
             pin = exports.pin_snapshot(engine, snapshot)
-            seq = (
-                pin.seq
-                if self.options.starting_offsets == "latest"
-                else since_of(self.options, pin, snapshot)
-            )
+            seq = since_of(self.options, pin, snapshot)
             if seq > pin.seq:
                 raise InvalidOption(
                     f"the stream is to begin after seq {seq} of {path}, whose newest change has seq {pin.seq}"
