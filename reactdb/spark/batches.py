@@ -10,11 +10,11 @@ or an error does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from operator import sub
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from reactdb.arrow.arrays import moments, texts_by_index
@@ -30,8 +30,9 @@ from reactdb.spark.schema import CORRUPT, NEWS, OLDS, SHAPES, SOURCE, mode_of
 from reactdb.spark.types import arrow_schema, check_type, column_for, document_column, document_columns
 from reactdb.store import exports
 from reactdb.store.engine import Engine
-from reactdb.store.log import Entries
+from reactdb.store.log import Entries, name_of
 
+NO_ENTRIES: Final = Entries(*[()] * len(Entries._fields))
 DEBEZIUM_OPS: Final = ("c", "u", "u", "d")
 DELTA_TYPES: Final = ("insert", "update_preimage", "update_postimage", "delete")
 
@@ -42,8 +43,8 @@ class SourcePage:
     Attributes:
         keys, bodies: Of each row, the key and the document.
         names: The names of tables by their numbers.
-        entries: The entries of the log; None if documents were read.
-        places: Of each row, the place of its entry, if that is not the row's own number.
+        entries: The entries of the log; without any if documents were read.
+        places, types: In the shape `delta`: of each row, the place of its entry, and the index of its word in `DELTA_TYPES`.
         rows: Collects the misfits.
     """
 
@@ -53,8 +54,9 @@ class SourcePage:
         keys: Sequence[bytes],
         bodies: Sequence[bytes | None],
         names: dict[int, str],
-        entries: Entries | None = None,
+        entries: Entries = NO_ENTRIES,
         places: Sequence[int] | None = None,
+        types: Sequence[int] = (),
     ) -> None:
         self.path = path
         self.keys = keys
@@ -62,6 +64,7 @@ class SourcePage:
         self.names = names
         self.entries = entries
         self.places = places
+        self.types = types
         self.rows = Rows(len(keys))
         self._key_values: list[Any] | None = None
 
@@ -72,20 +75,16 @@ class SourcePage:
 
     def describe(self, row: int) -> str:
         key = f"key {self.key_values()[row]!r:.100}"
-        if self.entries is None:
+        if not self.entries.seqs:
             (name,) = self.names.values()
             return f"{self.path}, table `{name}`, {key}"
         place = row if self.places is None else self.places[row]
-        name = self.names.get(self.entries.table_ids[place], "?")
+        name = self.names[self.entries.table_ids[place]]
         return f"{self.path}, seq {self.entries.seqs[place]} (table `{name}`, {key})"
 
 
-def image_page(path: str, names: dict[int, str], entries: Entries) -> tuple[SourcePage, list[int]]:
-    """A page in the shape `delta`: a row for the document before each change, and one for the document after it.
-
-    Returns:
-        The page, and for each row the index of its word in `DELTA_TYPES`.
-    """
+def image_page(path: str, names: dict[int, str], entries: Entries) -> SourcePage:
+    """A page in the shape `delta`: a row for the document before each change, and one for the document after it."""
     places: list[int] = []
     types: list[int] = []
     bodies: list[bytes | None] = []
@@ -101,9 +100,8 @@ def image_page(path: str, names: dict[int, str], entries: Entries) -> tuple[Sour
             places += (place, place)
             types += (1, 2)
             bodies += (old, new)
-    return SourcePage(
-        path, list(map(entries.keys.__getitem__, places)), bodies, names, entries, places
-    ), types
+    keys = list(map(entries.keys.__getitem__, places))
+    return SourcePage(path, keys, bodies, names, entries, places, types)
 
 
 # Makes the array of one column from a page.
@@ -144,7 +142,7 @@ class BatchMaker:
         }
         self._names = names
         # Columns without documents need none of them read.
-        self._with_old = not (others if self._is_delta else set(names) - OLDS).issuperset(names)
+        self._with_old = not (others.issuperset(names) if self._is_delta else OLDS.isdisjoint(names))
         self._with_new = self._with_old or not NEWS.isdisjoint(names)
 
     def batches(self, slices: Iterable[FileSlice]) -> Iterator[Any]:
@@ -178,7 +176,7 @@ class BatchMaker:
                 ids = exports.find_table_ids(snapshot, self.options.table)
                 if not ids:
                     return None, None
-            names = {info.id: info.name for info in snapshot.catalogue.by_id.values()}
+            catalogue = snapshot.catalogue
             entries, position = exports.changes(
                 snapshot,
                 since,
@@ -190,9 +188,10 @@ class BatchMaker:
         following = position if position < part.until else None
         if entries is None:
             return None, following
+        names = {number: str(name_of(number, catalogue)) for number in set(entries.table_ids)}
         try:
             if self._is_delta:
-                return self._batch(*image_page(part.path, names, entries)), following
+                return self._batch(image_page(part.path, names, entries)), following
             return self._batch(SourcePage(part.path, entries.keys, entries.bodies, names, entries)), following
         except Exception:
             # Keys that were read without their documents are not verified, and a damaged key may not be decoded or fit. A read
@@ -217,14 +216,12 @@ class BatchMaker:
         page = SourcePage(part.path, found.keys, found.bodies, {table.id: table.name})
         return self._batch(page) if found.keys else None, found.next_start
 
-    def _batch(self, page: SourcePage, types: Sequence[int] = ()) -> Any:
-        """One page as a batch. `types`: see `image_page`."""
+    def _batch(self, page: SourcePage) -> Any:
+        """One page as a batch."""
         made: dict[str, Any] = {}
         if self._documents is not None:
             bodies: Any = page.bodies
             made = self._documents.named_arrays(self.options.form, bodies, page.rows, page.describe)
-        if self._is_delta and "_change_type" in self._fills:
-            made["_change_type"] = texts_by_index(types, DELTA_TYPES)
         arrays = [made[name] if name in made else self._fills[name](page) for name in self._names]
         return finish_batch(arrays, self.arrow, page.rows, self._corrupt, self.mode)
 
@@ -254,7 +251,10 @@ class BatchMaker:
             column = document_column(name, type_, self.mode, is_complete=self._is_inferred)
             if name in NEWS:
                 return lambda page: column.array(page.bodies, page.rows, page.describe)
-            return lambda page: column.array(entries_of(page).olds, page.rows, page.describe)
+            return lambda page: column.array(page.entries.olds, page.rows, page.describe)
+        if name == "_change_type":
+            check_type(field, spark.StringType)
+            return lambda page: texts_by_index(page.types, DELTA_TYPES)
         fill = entry_fill(field, self.options.shape)
         if self._is_delta:
             return lambda page: fill(page).take(pa.array(page.places, pa.int32()))
@@ -273,53 +273,32 @@ class BatchMaker:
         return fill
 
 
-def entries_of(page: SourcePage) -> Entries:
-    assert page.entries is not None
-    return page.entries
-
-
 def entry_fill(field: spark.StructField, shape: str) -> Fill:
     """The function that fills a column of the log's entries, a value for each entry."""
     name = field.name
-    column, is_long = column_for(field.dataType), field.dataType == spark.LongType()
+    # The numbers of entries are whole, because their checksums were verified.
+    is_long = field.dataType == spark.LongType()
+    numbers = partial(pa.array, type=pa.int64()) if is_long else column_for(field.dataType).convert
+    if name == "seq":
+        return lambda page: numbers(page.entries.seqs)
+    if name in ("commit", "_commit_version"):
+        return lambda page: numbers(list(map(sub, page.entries.seqs, page.entries.steps)))
+    if name == "ts_ms":
+        return lambda page: numbers(page.entries.times)
     if name in ("ts", "_commit_timestamp"):
         check_type(field, spark.TimestampType)
-        return lambda page: moments(entries_of(page).times)
-    if name == "ts_ms":
-        return lambda page: column.convert(entries_of(page).times)
-    if name == "seq":
-        return lambda page: seqs_of(page) if is_long else column.convert(entries_of(page).seqs)
-    if name in ("commit", "_commit_version"):
-        if is_long:
-            return lambda page: pc.subtract(seqs_of(page), pa.array(entries_of(page).steps, pa.int64()))
-        return lambda page: column.convert(list(map(sub, entries_of(page).seqs, entries_of(page).steps)))
+        return lambda page: moments(page.entries.times)
     check_type(field, spark.StringType)
     if name == "table":
         return tables_of
     if name == "origin":
-        return lambda page: pa.array(entries_of(page).origins, pa.string())
+        return lambda page: pa.array(page.entries.origins, pa.string())
     ops = KINDS if shape == "reactdb" else DEBEZIUM_OPS
-    return lambda page: texts_by_index(entries_of(page).kinds, ops)
-
-
-def seqs_of(page: SourcePage) -> Any:
-    """The seqs. All are whole numbers, because the checksums of the entries were verified."""
-    seqs = entries_of(page).seqs
-    if isinstance(seqs, range) and _arange is not None:
-        return _arange(seqs.start, seqs.stop)
-    return pa.array(list(seqs), pa.int64())
-
-
-# pyarrow has it since version 21.
-_arange = getattr(pa, "arange", None)
+    return lambda page: texts_by_index(page.entries.kinds, ops)
 
 
 def tables_of(page: SourcePage) -> Any:
-    """The names of the tables."""
-    ids = entries_of(page).table_ids
-    known = list(dict.fromkeys(ids))
-    names = [page.names.get(number, f"#{number}") for number in known]
-    if len(names) == 1:
-        return pa.repeat(names[0], len(ids))
-    place = {number: index for index, number in enumerate(known)}
-    return texts_by_index(list(map(place.__getitem__, ids)), names)
+    """The names of the tables. Most pages have one."""
+    if len(page.names) == 1:
+        return pa.repeat(*page.names.values(), len(page.entries.table_ids))
+    return pa.array(list(map(page.names.__getitem__, page.entries.table_ids)), pa.string())

@@ -28,7 +28,7 @@ from reactdb.errors import InvalidOption
 from reactdb.lake import fleet
 from reactdb.spark.options import NOW, Options
 from reactdb.spark.plan import FileSlice, plan_slices
-from reactdb.spark.types import infer_documents, scalar_type, spark_field
+from reactdb.spark.types import WHOLE_TYPES, infer_documents, scalar_type, spark_field
 from reactdb.store import exports
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.exports import END, FIRST, Pin
@@ -66,11 +66,6 @@ SHAPES: Final[dict[str, dict[str, spark.DataType | None]]] = {
 OLDS, NEWS = frozenset({"old", "before"}), frozenset({"new", "after"})
 # Columns of only this shape: naming one of them in a schema chooses the shape.
 OWN_NAMES = {"delta": frozenset(SHAPES["delta"]), "debezium": frozenset({"ts_ms", "before", "after"})}
-FORMS: dict[str, spark.DataType] = {
-    "json": spark.StringType(),
-    "variant": spark.VariantType(),
-    "binary": spark.BinaryType(),
-}
 # How many documents of all files a sample has, and how many at least of each; from so many places in a file.
 SAMPLE, LEAST, PLACES = 1_000, 50, 10
 
@@ -115,7 +110,7 @@ def infer(options: Options) -> tuple[Options, spark.StructType, list[FileSlice]]
     fixed = SHAPES[options.shape] if options.is_changes else {}
     if "key" in fixed:
         inner = sample.fields() if options.document == "struct" else []
-        image = FORMS.get(options.form) or (spark.StructType(inner) if inner else TEXT)
+        image = WHOLE_TYPES.get(options.form) or (spark.StructType(inner) if inner else TEXT)
         known = {"key": sample.key_type()} | dict.fromkeys((*OLDS, *NEWS), image)
         fields = [spark.StructField(name, type_ or known[name]) for name, type_ in fixed.items()]
     else:
@@ -124,7 +119,7 @@ def infer(options: Options) -> tuple[Options, spark.StructType, list[FileSlice]]
             if options.document == "struct"
             else [
                 spark.StructField("key", sample.key_type()),
-                spark.StructField("document", FORMS[options.form]),
+                spark.StructField("document", WHOLE_TYPES[options.form]),
             ]
         )
         fields += [spark.StructField(name, type_ or TEXT) for name, type_ in fixed.items()]

@@ -39,6 +39,12 @@ from reactdb.arrow.variant import VARIANT, is_variant
 from reactdb.errors import InvalidOption
 from reactdb.spark.options import Options
 
+# The form of documents in one piece -> the type of their column.
+WHOLE_TYPES: dict[str, spark.DataType] = {
+    "json": spark.StringType(),
+    "variant": spark.VariantType(),
+    "binary": spark.BinaryType(),
+}
 # Arrow type -> Spark type, where neither has parts.
 SIMPLE: dict[Any, spark.DataType] = {
     pa.bool_(): spark.BooleanType(),

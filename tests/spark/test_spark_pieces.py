@@ -29,7 +29,6 @@ pytest.importorskip("pyspark")
 from pyspark.sql import types as t
 
 from reactdb.lake import fleet
-from reactdb.spark import batches as batches_of_slices
 from reactdb.spark import schema as schemas
 from reactdb.spark.batches import BatchMaker
 from reactdb.spark.plan import FileSlice, pack_slices, plan_slices, split_changes
@@ -255,11 +254,7 @@ def test_pages_of_changes_and_of_documents_agree_with_the_database(path):
                 assert [key_bytes(each) for each in wanted] == keys
 
 
-@pytest.mark.parametrize("has_arange", [True, False])
-def test_seqs_and_commits_are_those_of_the_log(path, monkeypatch, has_arange):
-    """Also with a pyarrow that has no `arange`."""
-    if not has_arange:
-        monkeypatch.setattr(batches_of_slices, "_arange", None)
+def test_seqs_and_commits_are_those_of_the_log(path):
     names = ["seq", "commit"]
     schema = t.StructType([t.StructField(name, t.LongType()) for name in names])
     reader = ReactdbSource({"path": path, "read": "changes"}).reader(schema)
