@@ -26,7 +26,7 @@ from reactdb.errors import HistoryDiverged, InvalidOption
 from reactdb.lake.fleet import open_file
 from reactdb.spark.options import Options
 from reactdb.spark.plan import FileSlice
-from reactdb.spark.schema import CORRUPT, NEWS, OLDS, SHAPES, SOURCE, mode_of
+from reactdb.spark.schema import CORRUPT, NEWS, OLDS, SHAPES, SOURCE
 from reactdb.spark.types import arrow_schema, check_type, column_for, document_column, document_columns
 from reactdb.store import exports
 from reactdb.store.engine import Engine
@@ -121,20 +121,19 @@ class BatchMaker:
 
     def __init__(self, schema: spark.StructType, options: Options, *, is_inferred: bool = False) -> None:
         self.options = options
-        self.mode = mode_of(options, schema)
         self.arrow = arrow_schema(schema)
         self._is_inferred = is_inferred
         names = schema.fieldNames()
         self._corrupt = names.index(CORRUPT) if CORRUPT in names else None
+        # By default, documents that do not fit go to the column for misfits, or raise if there is none.
+        self.mode = options.mode or ("FAILFAST" if self._corrupt is None else "PERMISSIVE")
         self._is_delta = options.is_changes and options.shape == "delta"
         # The columns that come from the documents, if each of their fields is one.
         self._documents: DocumentColumn | None = None
         shape = SHAPES[options.shape] if options.is_changes else {}
         others = {SOURCE, CORRUPT, *shape} | ({"key", "key_bytes"} if options.form != "struct" else set())
         if self._is_delta or not options.is_changes:
-            self._documents = document_columns(
-                schema, options, self.mode, sorted(others), is_complete=is_inferred
-            )
+            self._documents = document_columns(schema, options, self.mode, others, is_complete=is_inferred)
         self._fills = {
             field.name: self._fill_of(field)
             for field in schema.fields

@@ -8,7 +8,7 @@ Rule of this file: it runs on the driver. It reads positions and keys; a sample 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -236,9 +236,3 @@ def pack_slices(slices: Iterable[FileSlice], most_bytes: int) -> list[Split]:
         held.append(part)
         size += weight
     return [*splits, Split(tuple(held))] if held else splits
-
-
-def split_ranges(options: Options, slices: Sequence[FileSlice]) -> list[Split]:
-    """Ranges of changes as partitions of about `partitionBytes`."""
-    most = options.partition_bytes
-    return pack_slices((piece for part in slices for piece in split_changes(part, most)), most)

@@ -58,25 +58,23 @@ def to_offset(positions: Positions) -> dict[str, Any]:
 
 def from_offset(offset: Mapping[str, Any]) -> dict[str, Position]:
     """The positions of an offset. Raises: InvalidOption, if it is not an offset of this source."""
+    version = offset.get("version", VERSION)
+    if version != VERSION:
+        raise InvalidOption(
+            f"the checkpoint has offsets of version {format_value(version)}, this reactdb reads {VERSION}: upgrade it"
+        )
+    positions = {}
     try:
-        if offset["version"] != VERSION:
-            raise InvalidOption(
-                f"the checkpoint has offsets of version {format_value(offset['version'])}, "
-                f"this reactdb reads {VERSION}: upgrade it"
-            )
-        positions = {}
         for path, one in offset["files"].items():
             database_id, epoch, since, seq = one["database"], one["epoch"], one["from"], one["seq"]
             if not (isinstance(since, int) and isinstance(seq, int) and 0 <= since <= seq):
                 raise ValueError
             positions[path] = Position(str(database_id), str(epoch), since, seq)
-        return positions
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, InvalidOption):
-            raise
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise InvalidOption(
             f"the checkpoint has an offset that is not from reactdb: {format_value(offset)}"
         ) from None
+    return positions
 
 
 def is_behind(start: Positions, end: Positions) -> bool:

@@ -70,11 +70,6 @@ OWN_NAMES = {"delta": frozenset(SHAPES["delta"]), "debezium": frozenset({"ts_ms"
 SAMPLE, LEAST, PLACES = 1_000, 50, 10
 
 
-def mode_of(options: Options, schema: spark.StructType) -> str:
-    """The treatment of documents that do not fit: by default, they go to the column for misfits, or raise if there is none."""
-    return options.mode or ("PERMISSIVE" if CORRUPT in schema.fieldNames() else "FAILFAST")
-
-
 def complete_options(
     options: Options, given: AbstractSet[str], names: AbstractSet[str], *, is_stream: bool = False
 ) -> Options:

@@ -31,7 +31,7 @@ from reactdb.errors import CannotOpen, HistoryLost, InvalidOption
 from reactdb.lake.fleet import Fleet, open_file, refuse_copies
 from reactdb.spark.batches import BatchMaker
 from reactdb.spark.options import NOW, Options
-from reactdb.spark.plan import FileSlice, Split, since_of, slice_of, split_ranges
+from reactdb.spark.plan import FileSlice, Split, pack_slices, since_of, slice_of, split_changes
 from reactdb.spark.positions import Position, check, from_offset, is_behind, shares, to_offset
 from reactdb.store import exports
 from reactdb.store.engine import Engine
@@ -80,8 +80,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _begin(self, path: str) -> Position:
         """Where a query without a checkpoint begins in a file."""
-        with self._snapshot(path) as (engine, snapshot):
-            pin = exports.pin_snapshot(engine, snapshot)
+        with self._open(path) as (engine, snapshot, pin):
             seq = since_of(self.options, pin, snapshot)
             if seq > pin.seq:
                 raise InvalidOption(
@@ -150,8 +149,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"it is gone, and the stream has read it up to seq {position.seq} (option failOnDataLoss=false goes on with the "
                 "other files)",
             )
-        with self._snapshot(path) as (engine, snapshot):
-            pin = exports.pin_snapshot(engine, snapshot)
+        with self._open(path) as (_, snapshot, pin):
             # If the file is new to the stream, all of its changes are new.
             begin = pin.oldest if position is None else self._check(pin, snapshot, position, position.seq)
             return Look(pin, begin)
@@ -174,7 +172,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         seq = look.begin + count
         if seq == look.pin.seq:
             return look.to_end()
-        with self._snapshot(look.pin.path) as (engine, snapshot):
+        with self._open(look.pin.path) as (engine, snapshot, _):
             if count < available:
                 seq = exports.find_commit_end(snapshot, look.begin, seq) or seq
             epoch = engine.epochs.at(snapshot.connection, seq)
@@ -187,8 +185,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = {path: seq for path, seq in found.items() if seq is not None}
 
     def _find_newest(self, path: str) -> int:
-        with self._snapshot(path) as (engine, snapshot):
-            return exports.pin_snapshot(engine, snapshot).seq
+        with self._open(path) as (_, _, pin):
+            return pin.seq
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return (
@@ -206,29 +204,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             HistoryDiverged, HistoryLost, CannotOpen: As for `latestOffset`, which Spark does not call first if the batch
                 was begun before a restart.
         """
-        before, slices = from_offset(start), []
+        before = from_offset(start)
+        slices: list[FileSlice] = []
         for path, position in from_offset(end).items():
             if before.get(path) == position:
                 # This file has nothing new.
                 continue
             # The end of a batch also contains its begin. `start` cannot be used for that: after a crash, Spark requests the start
             # of the first batch again, and "latest" may then be past this batch.
-            with self._snapshot(path) as (engine, snapshot):
-                pin = exports.pin_snapshot(engine, snapshot)
+            with self._open(path) as (_, snapshot, pin):
                 since = self._check(pin, snapshot, position, position.since)
             part = slice_of(pin, since, position.seq)
             if part is not None:
-                slices.append(part)
-        return split_ranges(self.options, slices)
+                slices += split_changes(part, self.options.partition_bytes)
+        return pack_slices(slices, self.options.partition_bytes)
 
     def _check(self, pin: Pin, snapshot: Snapshot, position: Position, since: int) -> int:
         return check(pin, snapshot, position, since, fail_on_data_loss=self.options.fail_on_data_loss)
 
     @contextmanager
-    def _snapshot(self, path: str) -> Iterator[tuple[Engine, Snapshot]]:
+    def _open(self, path: str) -> Iterator[tuple[Engine, Snapshot, Pin]]:
         # The file is opened again each time, so that its replacement is noticed and nothing stays open while a query idles.
         with open_file(path, self.options.files) as engine, engine.snapshot() as snapshot:
-            yield engine, snapshot
+            yield engine, snapshot, exports.pin_snapshot(engine, snapshot)
 
     # -----------------------------------------------------------------------------------------------------------
     # On the executors
@@ -238,7 +236,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Split)
         rows = self._rows()
         for part in partition.slices:
-            assert isinstance(part, FileSlice)
             yield from self._slice(rows, part)
 
     def _slice(self, rows: BatchMaker, part: FileSlice) -> Iterator[Any]:
