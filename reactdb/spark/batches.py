@@ -10,7 +10,8 @@ or an error does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from operator import sub
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from reactdb.arrow.arrays import moments, texts_by_index
 from reactdb.arrow.decoding import without_collector
 from reactdb.arrow.documents import DocumentColumn, Rows, finish_batch, value_array
 from reactdb.arrow.keys import key_values, texts
-from reactdb.change import DELETE, INSERT, KINDS
+from reactdb.change import DELETE, INSERT, KINDS, REPLACE, UPDATE
 from reactdb.errors import HistoryDiverged, InvalidOption
 from reactdb.lake.fleet import open_file
 from reactdb.spark.options import Options
@@ -35,8 +36,11 @@ from reactdb.store.log import Entries, name_of
 NO_ENTRIES: Final = Entries(*[()] * len(Entries._fields))
 DEBEZIUM_OPS: Final = ("c", "u", "u", "d")
 DELTA_TYPES: Final = ("insert", "update_preimage", "update_postimage", "delete")
+# The kind of a change -> the indexes of the words of its rows.
+IMAGES: Final = {INSERT: (0,), UPDATE: (1, 2), REPLACE: (1, 2), DELETE: (3,)}
 
 
+@dataclass
 class SourcePage:
     """The rows of one page, with the values that several columns share.
 
@@ -48,33 +52,23 @@ class SourcePage:
         rows: Collects the misfits.
     """
 
-    def __init__(
-        self,
-        path: str,
-        keys: Sequence[bytes],
-        bodies: Sequence[bytes | None],
-        names: dict[int, str],
-        entries: Entries = NO_ENTRIES,
-        places: Sequence[int] | None = None,
-        types: Sequence[int] = (),
-    ) -> None:
-        self.path = path
-        self.keys = keys
-        self.bodies = bodies
-        self.names = names
-        self.entries = entries
-        self.places = places
-        self.types = types
-        self.rows = Rows(len(keys))
-        self._key_values: list[Any] | None = None
+    path: str
+    keys: Sequence[bytes]
+    bodies: Sequence[bytes | None]
+    names: dict[int, str]
+    entries: Entries = NO_ENTRIES
+    places: Sequence[int] | None = None
+    types: Sequence[int] = ()
 
+    def __post_init__(self) -> None:
+        self.rows = Rows(len(self.keys))
+
+    @cached_property
     def key_values(self) -> list[Any]:
-        if self._key_values is None:
-            self._key_values = key_values(self.keys)
-        return self._key_values
+        return key_values(self.keys)
 
     def describe(self, row: int) -> str:
-        key = f"key {self.key_values()[row]!r:.100}"
+        key = f"key {self.key_values[row]!r:.100}"
         if not self.entries.seqs:
             (name,) = self.names.values()
             return f"{self.path}, table `{name}`, {key}"
@@ -85,21 +79,13 @@ class SourcePage:
 
 def image_page(path: str, names: dict[int, str], entries: Entries) -> SourcePage:
     """A page in the shape `delta`: a row for the document before each change, and one for the document after it."""
-    places: list[int] = []
-    types: list[int] = []
-    bodies: list[bytes | None] = []
+    types = [type_ for kind in entries.kinds for type_ in IMAGES[kind]]
+    places = [place for place, kind in enumerate(entries.kinds) for _ in IMAGES[kind]]
     # Documents that no column needs were not read.
     nothing = [None] * len(entries.seqs)
-    images = zip(entries.kinds, entries.olds or nothing, entries.bodies or nothing, strict=True)
-    for place, (kind, old, new) in enumerate(images):
-        if kind in (INSERT, DELETE):
-            places.append(place)
-            types.append(0 if kind == INSERT else 3)
-            bodies.append(new if kind == INSERT else old)
-        else:
-            places += (place, place)
-            types += (1, 2)
-            bodies += (old, new)
+    news, olds = entries.bodies or nothing, entries.olds or nothing
+    # Of the words in DELTA_TYPES, every second one is of the document before.
+    bodies = [olds[place] if type_ % 2 else news[place] for place, type_ in zip(places, types, strict=True)]
     keys = list(map(entries.keys.__getitem__, places))
     return SourcePage(path, keys, bodies, names, entries, places, types)
 
@@ -267,7 +253,7 @@ class BatchMaker:
             keys = texts(page.keys) if is_text else None
             if keys is not None:
                 return keys
-            return value_array("key", column, page.key_values(), self.mode, page.rows, page.describe)
+            return value_array("key", column, page.key_values, self.mode, page.rows, page.describe)
 
         return fill
 
