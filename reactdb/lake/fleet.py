@@ -194,7 +194,11 @@ def _expand(path: str, options: FileOptions) -> Iterator[str]:
                 folders.clear()
             yield from (os.path.join(folder, name) for name in names if fnmatchcase(name, options.path_glob))
     elif has_magic(path) and not os.path.exists(path):
-        yield from (file for file in glob(path) if os.path.isfile(file) and not file.endswith(SIDE_FILES))
+        yield from (
+            file
+            for file in glob(path, recursive=True)
+            if os.path.isfile(file) and not file.endswith(SIDE_FILES)
+        )
     else:
         # If the file is missing, opening it raises an error that says why.
         yield path
@@ -218,7 +222,7 @@ def _why_no_file(path: str, path_glob: str) -> str:
             f"it has Parquet files, and no file that matches {path_glob}: give database files; `reactdb spark` history, rates "
             "and audit also take a folder that `reactdb export --changes --parquet` wrote"
         )
-    return f"no file in it matches {path_glob}: choose the files by --files, path_glob or pathGlobFilter"
+    return f"no file in it matches {path_glob}: choose files by a glob as the path, --files or path_glob"
 
 
 def open_file(path: str, options: FileOptions) -> AbstractContextManager[Engine]:
