@@ -13,7 +13,6 @@ from reactdb.lake.current_rows import CurrentRows  # noqa: E402
 from reactdb.lake.file_reader import RowPage  # noqa: E402
 from reactdb.lake.file_states import FileState  # noqa: E402
 from reactdb.lake.parquet import ParquetTarget  # noqa: E402
-from reactdb.lake.parts import DatabasePosition  # noqa: E402
 from reactdb.lake.rows import MergedRows, ReadProgress  # noqa: E402
 from reactdb.lake.target import Note, TargetState  # noqa: E402
 from reactdb.lake.version_rows import VersionRows  # noqa: E402
@@ -27,7 +26,7 @@ A, B = "a", "b"
 
 
 def file(database: str = "d") -> FileState:
-    return FileState(database, DatabasePosition(f"/{database}.db", "e", 9, {"games": 1}), 0, ())
+    return FileState(f"/{database}.db", database, "e", 9, 0, 0, {"games": 1}, ())
 
 
 def page(*rows: Row, of: FileState | None = None) -> RowPage:
