@@ -31,9 +31,8 @@ from reactdb.spark.schema import CORRUPT, NEWS, OLDS, SHAPES, SOURCE
 from reactdb.spark.types import arrow_schema, check_type, column_for, document_column, document_columns
 from reactdb.store import exports
 from reactdb.store.engine import Engine
-from reactdb.store.log import Entries, name_of
+from reactdb.store.log import NO_ENTRIES, Entries, name_of
 
-NO_ENTRIES: Final = Entries(*[()] * len(Entries._fields))
 DEBEZIUM_OPS: Final = ("c", "u", "u", "d")
 DELTA_TYPES: Final = ("insert", "update_preimage", "update_postimage", "delete")
 # The kind of a change -> the indexes of the words of its rows.

@@ -23,7 +23,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from itertools import accumulate, chain, count, islice, pairwise, repeat
 from operator import itemgetter, le, sub
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakSet
 
 from reactdb.change import (
@@ -123,6 +123,10 @@ class Entries(NamedTuple):
     origins: Sequence[str | None]
     metas: Sequence[bytes | None]
     olds: Sequence[bytes | None]
+
+
+# For a page of rows that come from no log.
+NO_ENTRIES: Final = Entries((), (), (), (), (), (), (), (), (), (), ())
 
 
 def read(

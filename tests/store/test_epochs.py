@@ -259,9 +259,10 @@ def test_a_position_of_spark_in_a_removed_epoch_is_lost_and_not_of_another_histo
     with pytest.raises(reactdb.HistoryLost):
         file_states.check_position(now, before.position)
     with exports.open_to_read(str(path)) as engine, engine.snapshot() as snapshot:
+        pin = exports.pin_snapshot(engine, snapshot)
         with pytest.raises(reactdb.HistoryLost):
-            positions.check(engine, snapshot, position, position.seq)
-        assert oldest == positions.check(engine, snapshot, position, position.seq, fail_on_data_loss=False)
+            positions.check(pin, snapshot, position, position.seq)
+        assert oldest == positions.check(pin, snapshot, position, position.seq, fail_on_data_loss=False)
 
 
 @pytest.mark.slow
