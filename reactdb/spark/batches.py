@@ -33,7 +33,7 @@ from reactdb.store import exports
 from reactdb.store.engine import Engine
 from reactdb.store.log import Entries, name_of
 
-NO_ENTRIES: Final = Entries(*[()] * len(Entries._fields))
+NO_ENTRIES: Final = Entries(*[()] * 11)
 DEBEZIUM_OPS: Final = ("c", "u", "u", "d")
 DELTA_TYPES: Final = ("insert", "update_preimage", "update_postimage", "delete")
 # The kind of a change -> the indexes of the words of its rows.
