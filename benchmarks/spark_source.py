@@ -243,12 +243,12 @@ class Bench:
 
     def last_hundredth(self) -> Measured:
         start = self.changes - self.changes // 100 + 1
-        return self.export(self.read(startSeq=start).schema(self.schema_of(COLUMNS)).load(str(self.one)))
+        return self.export(self.read(start=start).schema(self.schema_of(COLUMNS)).load(str(self.one)))
 
     def nothing_new(self) -> Measured:
         """Past the last change, as a job finds it that runs each minute."""
         schema = self.schema_of(COLUMNS)
-        return self.export(self.read(startSeq=self.newest_seq + 1).schema(schema).load(str(self.one)))
+        return self.export(self.read(start=self.newest_seq + 1).schema(schema).load(str(self.one)))
 
     def documents(self, each: int = 0) -> Measured:
         """The documents of a table, in which the score of each `each`-th is text; with the schema of the others."""
@@ -291,7 +291,7 @@ class Bench:
         """The same from the change rows, in Spark."""
         from pyspark.sql.functions import max_by
 
-        rows = self.read(endSeq=self.middle).schema(self.schema_of(("seq", "key", "new"))).load(str(self.one))
+        rows = self.read(end=self.middle).schema(self.schema_of(("seq", "key", "new"))).load(str(self.one))
         newest = rows.groupBy("key").agg(max_by("new", "seq").alias("new"))
         return self.export(newest.where("new IS NOT NULL").select("new.*"))
 

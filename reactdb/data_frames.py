@@ -30,7 +30,6 @@ from reactdb.query import Query
 from reactdb.session import Session
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.log import is_shown, make_changes, read
-from reactdb.values.collation import key_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -459,7 +458,7 @@ class ChangeBatches:
         keys, documents = TypeInference(), TypeInference()
         for page in self._pages():
             with without_collector():
-                keys.add({"key": key} for key in map(_key_of, page))
+                keys.add({"key": key} for key in _keys(page))
                 if self._info is not None and not knows_documents:
                     for bodies in _images(page):
                         documents.add(decode_many([body for body in bodies if body is not None]))
@@ -487,7 +486,7 @@ class ChangeBatches:
 
         def describe(row: int) -> str:
             change = page[row]
-            return f"table {change.table!r}, seq {change.seq}, key {_key_of(change)!r:.100}"
+            return f"table {change.table!r}, seq {change.seq}, key {_keys([change])[0]!r:.100}"
 
         olds, news = _images(page)
         rows = Rows(len(page))
@@ -495,7 +494,7 @@ class ChangeBatches:
             [
                 pa.array([change.seq for change in page], pa.int64()),
                 pa.array([str(change.table) for change in page], pa.string()),
-                self._keys.convert(list(map(_key_of, page))),
+                self._keys.convert(_keys(page)),
                 pa.array([change.kind for change in page], pa.string()),
                 moments([change.time for change in page]),
                 pa.array([change.commit for change in page], pa.int64()),
@@ -526,9 +525,12 @@ class ChangeBatches:
                 yield page
 
 
-def _key_of(change: Change) -> Any:
-    """The key of the document; None for an entry about a table, which has none."""
-    return None if change.table_id == CATALOGUE else key_value(change.key_bytes)
+def _keys(page: Sequence[Change]) -> list[Any]:
+    """The keys of the documents; None for an entry about a table, which has none."""
+    from reactdb.arrow.keys import key_values
+
+    keys = iter(key_values([change.key_bytes for change in page if change.table_id != CATALOGUE]))
+    return [None if change.table_id == CATALOGUE else next(keys) for change in page]
 
 
 def _images(page: Sequence[Change]) -> tuple[list[bytes | None], list[bytes | None]]:

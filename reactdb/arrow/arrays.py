@@ -582,9 +582,7 @@ def texts_by_index(numbers: Sequence[int], names: Sequence[str]) -> Any:
     """An array of texts, given as indexes into `names`."""
     if numbers and numbers.count(numbers[0]) == len(numbers):
         return pa.repeat(names[numbers[0]], len(numbers))
-    return pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), pa.array(names, pa.string())).cast(
-        pa.string()
-    )
+    return pa.array(names, pa.string()).take(pa.array(numbers, pa.int32()))
 
 
 def moments(times_ms: Sequence[int | None]) -> Any:

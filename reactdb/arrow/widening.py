@@ -18,6 +18,11 @@ UUID, a time of day, a duration and a value of a registered type are their texts
 
 A field of which only null, {} or [] were seen gets no column yet, because its type is unknown.
 
+Of two fields of one dict whose names differ in case only, such as `a` and `A`, the first gets the column, and the other is in
+`rest`: Delta, DuckDB and Spark take both names for one column. A field whose name has a null character is in `rest` too: Arrow's
+interface between libraries ends a name there. So is a value within more than MOST_NESTED dicts and lists, which readers refuse. A
+kept schema that has such fields keeps them.
+
 A map with the name `_other` at the top has the fields of an open set (see `inference`): once it is there, no further field gets a
 column. `spread` lays its fields out again. So a field of this name in the documents, if it is a dict of any keys, gets no column.
 
@@ -39,6 +44,8 @@ from reactdb.arrow.documents import DocumentColumn
 from reactdb.arrow.inference import OTHER, TypeInference
 from reactdb.arrow.types import CONFLICT_MARK, MARK, OTHERS_MARK, ColumnRules, struct_of
 
+# Types within each other in one column. Readers of Parquet take about 50 of them, and Delta's 42.
+MOST_NESTED = 32
 RULES = ColumnRules(is_complete=True, keeps_rest=True, texts=frozenset({timedelta}))
 
 
@@ -49,7 +56,7 @@ class Widened(NamedTuple):
         schema: The kept fields in their order, then the new ones; without metadata for new ones.
         new_fields: The fields that the kept schema lacks.
         widened_fields: The fields of ints that are doubles now: `casting` shows whether all kept ints are exact.
-        conflicts: The fields with values of another type than the column's.
+        conflicts: The fields with values of another type than the column's, and those whose names no column can have.
     """
 
     schema: pa.Schema
@@ -88,6 +95,7 @@ class _Widening:
         self.new_fields: list[str] = []
         self.widened_fields: list[str] = []
         self.conflicts: list[str] = []
+        self._depth = 0
 
     def fields(self, kept: Sequence[Any], seen: Sequence[Any], path: str, *, is_new: bool) -> list[Any]:
         """The fields of a struct. `is_new`: it is in a field that is new itself."""
@@ -104,9 +112,14 @@ class _Widening:
         others = [field for field in kept if not path and is_other_field(field)]
         if others:
             return [*fields, self._kept_others(others[0], list(found.values()))]
+        taken = {field.name.lower() for field in kept}
         for name, field in found.items():
+            if name.lower() in taken or "\0" in name:
+                self.conflicts.append(path + name)
+                continue
             type_ = self._new_type(field, path + name)
             if type_ is not None:
+                taken.add(name.lower())
                 if not is_new:
                     self.new_fields.append(path + name)
                 fields.append(pa.field(name, type_))
@@ -137,7 +150,16 @@ class _Widening:
             self.conflicts.append(path)
 
     def type(self, seen: Any, path: str) -> Any:
-        """The type of a lake for an inferred type; None if nothing has it yet."""
+        """The type of a lake for an inferred type; None if nothing has it yet, or if it is nested too deep."""
+        if self._depth == MOST_NESTED:
+            return None
+        self._depth += 1
+        try:
+            return self._nested_type(seen, path)
+        finally:
+            self._depth -= 1
+
+    def _nested_type(self, seen: Any, path: str) -> Any:
         if kinds.is_struct(seen):
             fields = self.fields([], list(seen), f"{path}.", is_new=True)
             return pa.struct(fields) if fields else None

@@ -9,7 +9,14 @@ import click
 
 from reactdb.cli import documentlines
 from reactdb.cli.changelines import format_value
-from reactdb.cli.files import file_argument, find_document, json_option, open_database, table_argument
+from reactdb.cli.files import (
+    file_argument,
+    find_document,
+    json_option,
+    open_database,
+    read_standard_input,
+    table_argument,
+)
 from reactdb.cli.terminal import echo_lines, is_terminal, plural, safe, safe_json
 from reactdb.errors import InvalidDocument
 from reactdb.json import loads, to_json
@@ -79,10 +86,7 @@ def put(
 
 
 def read_lines() -> list[str]:
-    try:
-        text = sys.stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise click.ClickException(f"standard input is not UTF-8: byte {error.start + 1}") from None
+    text = read_standard_input()
     # Not `splitlines`: texts in JSON may have the line separators of Unicode as they are.
     return text.replace("\r", "\n").split("\n")
 

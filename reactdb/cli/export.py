@@ -202,6 +202,12 @@ def export(
         return
     if table is None:
         raise click.UsageError("Missing argument 'TABLE'.")
+    if not target:
+        raise click.UsageError("TARGET is empty: give the name of a file, or - for standard output.")
+    if form is None and target.lower().endswith(".parquet"):
+        raise click.UsageError(
+            f"TARGET gets JSON lines or CSV: give `--parquet FOLDER` for Parquet, or --format to write {target} all the same."
+        )
     chosen = form or FORMATS.get(os.path.splitext(target)[1].lower(), "jsonl")
     if chosen == "csv" and (changes or since is not None):
         raise click.UsageError("CSV has no form for changes and deletions: use JSON lines.")

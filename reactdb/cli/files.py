@@ -6,6 +6,7 @@ Rule of this file: no output.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -80,9 +81,10 @@ class SeqOrTime(click.ParamType):  # type: ignore[type-arg]
             return int(value)
         try:
             moment = datetime.fromisoformat(value)
-        except ValueError:
+            # In the first year of all, the time zone may lead before it.
+            return moment if moment.tzinfo is not None else moment.astimezone()
+        except (ValueError, OverflowError):
             self.fail(f"{value!r} is neither a seq nor a time, such as 2026-07-21T14:30.", parameter, context)
-        return moment if moment.tzinfo is not None else moment.astimezone()
 
 
 MOMENT = SeqOrTime()
@@ -96,6 +98,18 @@ class Finite(click.FloatRange):
         if not isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, context)
         return number
+
+
+def read_standard_input() -> str:
+    """The whole text of standard input.
+
+    Raises:
+        ClickException: It is not UTF-8.
+    """
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"standard input is not UTF-8: byte {error.start + 1}") from None
 
 
 def parse_with(

@@ -5,9 +5,11 @@ Rule of this file: options, progress and output. `reactdb.lake.export` does the 
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -36,11 +38,24 @@ def call_exporter(source: str, table: str | None, bar: Progress, **given: Any) -
     from reactdb.lake import export
 
     try:
-        return export(source, table, progress=reporter(bar), **given)
+        with silence_warnings():
+            return export(source, table, progress=reporter(bar), **given)
     except (HistoryDiverged, HistoryLost) as error:
         raise click.ClickException(
             f"{error}: `reactdb export ... --overwrite` writes the table anew"
         ) from error
+
+
+@contextmanager
+def silence_warnings() -> Iterator[None]:
+    """Keep the warnings of the exporter off standard error: the outcome has them, and is printed."""
+    logger = logging.getLogger("reactdb")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def reporter(bar: Progress) -> Callable[[int, int], None]:
@@ -95,12 +110,14 @@ def print_outcome(outcome: Outcome, word: str, as_json: bool) -> None:
         click.echo(
             f"  {safe(path)}: earlier history was removed; it begins with the documents as they were then"
         )
-    for path in outcome.ignored:
-        click.echo(f"  {safe(path)} was left out: it is corrupt or missing")
+    for reason in outcome.ignored.values():
+        click.echo(f"  left out: {safe(reason)}")
     for words, names in (("new", outcome.new_fields), ("now with fractions", outcome.widened_fields)):
         if names:
             click.echo(f"  {plural(len(names), 'field')} {words}: {safe(', '.join(names))}")
     for path, count in outcome.conflicts.items():
-        click.echo(f"  {safe(path)}: {plural(count, 'value')} of another type, in column _conflicts")
+        click.echo(
+            f"  {safe(path)}: {plural(count, 'value')} in column _conflicts, because no column takes it"
+        )
     for path, count in outcome.discarded.items():
         click.echo(f"  {safe(path)}: {plural(count, 'value')} left out")

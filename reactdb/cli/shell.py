@@ -28,7 +28,7 @@ import click
 import reactdb
 from reactdb.cli import documentlines
 from reactdb.cli.changelines import differences, format_value
-from reactdb.cli.files import documents, file_argument, open_database
+from reactdb.cli.files import documents, file_argument, open_database, read_standard_input
 from reactdb.cli.groups import nearest
 from reactdb.cli.shellnames import ShellCompleter, ShellNames
 from reactdb.cli.terminal import echo_lines, is_terminal, note, safe, safe_json, screen_width
@@ -67,7 +67,7 @@ def shell(file: str, is_writing: bool, source: str | None) -> None:
             if source is not None:
                 Prompt(names, is_writing).run_all(source, "-c")
             elif not is_terminal(sys.stdin):
-                Prompt(names, is_writing).run_all(sys.stdin.read(), "standard input")
+                Prompt(names, is_writing).run_all(read_standard_input(), "standard input")
             else:
                 with line_editing(names):
                     Prompt(names, is_writing).interact(banner(database, is_writing), exitmsg="")

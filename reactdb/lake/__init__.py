@@ -25,6 +25,7 @@ The tables that it writes:
     format_table              the steps of a table of Delta or Iceberg
     delta, iceberg            how these formats list files and commit
     data_files, schemas       files of Parquet, and their rows by key; the types of a table
+    flushed_files             files of pyiceberg, on the disk before the catalogue names them
     folder_lock               one run at a time
 
 Rule of this package: it reads files through the store, and imports neither feeds nor Spark. `import reactdb.lake` does not

@@ -1,7 +1,8 @@
 """Columns: the columns of documents in a lake's table, which widen while documents are converted.
 
 `reactdb.arrow.widening` has the rules: a new field is a new column, ints become doubles where all of them are exact, and a value
-that its column does not take is kept as JSON beside the row. The contract decides about new fields and such values:
+that its column does not take is kept as JSON beside the row. So is a field whose name differs from a column's in case only, or
+has a null character. The contract decides about new fields and such values:
 
     evolve     the columns widen, and the values are kept
     freeze     SchemaMismatch; only {} and [] are kept, because they give no type
@@ -51,12 +52,14 @@ class DocumentColumns:
     Args:
         kept: The columns that the table has.
         is_first: The table is made by this run.
-        reserved: Names of columns that are not of documents. A field of that name gets no column.
+        reserved: Names of columns that are not of documents, in small letters. A field of such a name gets no column, whatever
+            its case.
         fixed: Paths of ints that stay ints.
 
     Attributes:
         type: A struct.
         has_conflicts: Whether any value was kept beside its row.
+        key_field: The field that gets its column also if a field of another spelling comes before it; None: there is none.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class DocumentColumns:
         fixed: frozenset[str],
     ) -> None:
         self.has_conflicts = False
+        self.key_field: str | None = None
         self._contract = contract
         self._is_first = is_first
         self._reserved = reserved
@@ -109,7 +113,11 @@ class DocumentColumns:
         """Take what these documents have into the columns. Whether that changed them."""
         inference = make_inference()
         inference.add(decode_many(bodies))
-        seen = pa.schema([one for one in inference.fields() if one.name not in self._reserved])
+        fields = [one for one in inference.fields() if one.name.lower() not in self._reserved]
+        if self.key_field is not None and not self._schema.names:
+            other = self.key_field.lower()
+            fields = [one for one in fields if one.name == self.key_field or one.name.lower() != other]
+        seen = pa.schema(fields)
         widened = widen(self._schema, seen, self._fixed)
         if widened.schema.equals(self._schema):
             return False

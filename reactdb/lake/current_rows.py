@@ -49,6 +49,10 @@ class CurrentRows(MergedRows):
         self._has_key = state is not None and KEY in state.schema.names
         super().begin(state)
 
+    def restart(self) -> None:
+        super().restart()
+        self.columns.key_field = self._primary_key
+
     def adapt(self, misfit: InexactNumber | KeyMisfit) -> None:
         if isinstance(misfit, InexactNumber):
             super().adapt(misfit)
@@ -71,6 +75,7 @@ class CurrentRows(MergedRows):
             self._primary_key = info.primary_key
         elif self._primary_key != info.primary_key and not self._has_key:
             raise KeyMisfit
+        self.columns.key_field = self._primary_key
         self.progress.expect(reader.count(info))
         for page in reader.documents(info, seq):
             yield self._batch(page)

@@ -368,7 +368,8 @@ def storage_errors(path: str, verb: str, *library: type[Exception]) -> Iterator[
         raise
     except (OSError, pa.ArrowException, *library) as error:
         full = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
-        text = str(error)
+        # delta-rs adds the calls of its own functions where the environment has RUST_BACKTRACE.
+        text = str(error).partition("\n   0: ")[0]
         if getattr(error, "errno", None) in full or "No space left" in text or "File too large" in text:
-            raise DiskFull(f"there is no room to write {path}: {error}") from error
-        raise StorageError(f"{path} cannot be {verb}: {error}") from error
+            raise DiskFull(f"there is no room to write {path}: {text}") from error
+        raise StorageError(f"{path} cannot be {verb}: {text}") from error

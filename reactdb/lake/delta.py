@@ -36,7 +36,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from reactdb.clock import time_ns
-from reactdb.errors import MissingExtra, SchemaMismatch, StorageError, UsageError
+from reactdb.errors import MissingExtra, SchemaMismatch, StorageError, UsageError, format_value
 from reactdb.lake.data_files import DataFileWriter, TableFile, storage_errors
 from reactdb.lake.folder_lock import LOCK
 from reactdb.lake.format_table import FormatTable, Step, TableCommit
@@ -53,6 +53,7 @@ TRANSACTION: Final = "reactdb"
 # Among the settings: the numbers of the contents before, newest first, from which rows were kept.
 OLDER: Final = "older"
 FILE_NAME: Final = re.compile(r"reactdb-(\d{20})-[0-9a-f]{32}\.parquet")
+CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 # Features of readers that change nothing about the files: any other, such as deletion vectors, changes which rows a file has.
 KNOWN_FEATURES: Final = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 
@@ -62,7 +63,7 @@ class DeltaTarget(FormatTable["DeltaTable"]):
 
     Raises:
         MissingExtra: The package deltalake is not installed.
-        UsageError: The path has `%` in it.
+        UsageError: The path has `%`, `\\` or a control character in it.
     """
 
     format = "Delta"
@@ -77,9 +78,11 @@ class DeltaTarget(FormatTable["DeltaTable"]):
         except ImportError as missing:
             raise MissingExtra("exporting to Delta", "deltalake 1.6.6 or later", "lake") from missing
         self._library = deltalake
-        if "%" in self.path:
-            # delta-rs writes such a table, and does not find the files then.
-            raise UsageError(f"{self.path}: a path of a Delta table cannot have `%` in it")
+        if set("%\\" if os.sep == "/" else "%") & set(self.path) or CONTROL.search(self.path):
+            # delta-rs does not find the files of such a table.
+            raise UsageError(
+                f"{format_value(self.path)}: a path of a Delta table cannot have `%`, `\\` or a control character in it"
+            )
 
     # -----------------------------------------------------------------------------------------------------------
     # The table

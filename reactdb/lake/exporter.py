@@ -12,7 +12,7 @@ Rule of this file: it checks the arguments. `run` does the work, and nothing of 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
@@ -77,10 +77,15 @@ def export(
         TableNotFound, CannotOpen, ...: What is wrong with the source.
     """
     folders = {"parquet": parquet, "delta": delta, "iceberg": iceberg}
-    given = {name: os.fspath(folder) for name, folder in folders.items() if folder is not None}
+    given = {name: folder for name, folder in folders.items() if folder is not None}
     if len(given) != 1:
         raise InvalidOption("give exactly one of parquet=, delta= and iceberg=: the folder to write to")
-    ((format_, folder),) = given.items()
+    ((format_, given_folder),) = given.items()
+    folder = _path_text(given_folder)
+    if folder is None:
+        raise InvalidOption(
+            f"{format_} is the path of a folder to write to, in UTF-8, not {format_value(given_folder)}"
+        )
     if "://" in folder:
         raise InvalidOption(
             f"{format_} is a folder of this machine, not {format_value(folder)}: write to one, and copy it there"
@@ -88,6 +93,23 @@ def export(
     for name, value, words in (("mode", mode, MODES), ("contract", contract, CONTRACTS)):
         if value not in words:
             raise InvalidOption(f"{name} is one of {', '.join(words)}, not {format_value(value)}")
+    if table is not None and not (isinstance(table, str) and table):
+        raise InvalidOption(f"table is the name of a table, not {format_value(table)}")
+    if not isinstance(path_glob, str) or not path_glob:
+        raise InvalidOption(
+            f"path_glob is a pattern for the names of files, such as *.db, not {format_value(path_glob)}"
+        )
+    flags = {
+        "overwrite": overwrite,
+        "ignore_corrupt_files": ignore_corrupt_files,
+        "ignore_missing_files": ignore_missing_files,
+        "recursive": recursive,
+    }
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise InvalidOption(f"{name} is True or False, not {format_value(flag)}")
+    if progress is not None and not callable(progress):
+        raise InvalidOption(f"progress is a function of two numbers, not {format_value(progress)}")
     if at is not None:
         if mode != "current":
             raise InvalidOption("at goes with mode 'current' only: leave one of them out")
@@ -163,9 +185,26 @@ def _paths_of(source: Any) -> tuple[str, ...]:
                 "an export reads a file, and this database is in memory: write it to one with db.backup(path)"
             )
         return (source.path,)
-    if isinstance(source, (str, os.PathLike)):
-        return (os.fspath(source),)
-    paths = tuple(os.fspath(path) for path in source)
-    if not paths:
+    is_list = isinstance(source, Iterable) and not isinstance(source, (str, bytes))
+    given = tuple(source) if is_list else (source,)
+    if not given:
         raise InvalidOption("no file: give a file, a folder, a glob or a list of those")
-    return paths
+    paths = []
+    for path in given:
+        text = _path_text(path)
+        if text is None:
+            wrong = path if isinstance(source, (list, tuple)) else source
+            raise InvalidOption(
+                f"source is an open database, a file, a folder, a glob, or a list of them, in UTF-8, not {format_value(wrong)}"
+            )
+        paths.append(text)
+    return tuple(paths)
+
+
+def _path_text(path: Any) -> str | None:
+    """A path as text; None if it is none that files have, or not in UTF-8, which tables of a lake need."""
+    try:
+        text = os.fspath(path)
+        return text if isinstance(text, str) and text and b"\0" not in text.encode() else None
+    except (TypeError, UnicodeEncodeError):
+        return None

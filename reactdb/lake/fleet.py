@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import glob, has_magic
+from itertools import islice
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -39,6 +40,8 @@ from reactdb.store.file.identity import read_identity
 SIDE_FILES = ("-wal", "-shm", "-journal")
 # Files that one line of the log names.
 MOST_LOGGED = 10
+# Folders in which an error looks for other files than databases.
+MOST_SEARCHED = 100
 Found = TypeVar("Found")
 
 
@@ -90,16 +93,13 @@ class Fleet:
         for given in map(plain_path, self.options.paths):
             files = sorted(_expand(given, self.options))
             if not files:
-                reason = (
-                    f"no file in it matches {self.options.path_glob}: choose the files by --files, path_glob or pathGlobFilter"
-                    if os.path.isdir(given)
-                    else "no file matches it"
-                )
-                error = CannotOpen(os.path.abspath(given), reason)
+                error = CannotOpen(os.path.abspath(given), _why_no_file(given, self.options.path_glob))
                 if not self.options.ignore_missing_files:
                     raise error
                 self.ignored[error.path] = error
             for path in files:
+                if _is_not_utf_8(path):
+                    raise CannotOpen(path, "its path is not UTF-8, as the texts of a table are: rename it")
                 paths.setdefault(read_identity(path) or os.path.realpath(path), path)
         return list(paths.values())
 
@@ -194,10 +194,35 @@ def _expand(path: str, options: FileOptions) -> Iterator[str]:
                 folders.clear()
             yield from (os.path.join(folder, name) for name in names if fnmatchcase(name, options.path_glob))
     elif has_magic(path) and not os.path.exists(path):
-        yield from (file for file in glob(path) if os.path.isfile(file) and not file.endswith(SIDE_FILES))
+        yield from (
+            file
+            for file in glob(path, recursive=True)
+            if os.path.isfile(file) and not file.endswith(SIDE_FILES)
+        )
     else:
         # If the file is missing, opening it raises an error that says why.
         yield path
+
+
+def _is_not_utf_8(path: str) -> bool:
+    """Whether a path has bytes that are no text; Python keeps them as surrogates."""
+    return any("\udc80" <= letter <= "\udcff" for letter in path)
+
+
+def _why_no_file(path: str, path_glob: str) -> str:
+    """Why a folder or a glob means no file, and what to give instead."""
+    if not os.path.isdir(path):
+        return "no file matches it"
+    if not os.access(path, os.R_OK | os.X_OK):
+        return "the folder may not be read (permission denied)"
+    # Not of all folders: the path may be somebody's home.
+    first = islice(os.walk(path), MOST_SEARCHED)
+    if any(name.endswith(".parquet") for _, _, names in first for name in names):
+        return (
+            f"it has Parquet files, and no file that matches {path_glob}: give database files; `reactdb spark` history, rates "
+            "and audit also take a folder that `reactdb export --changes --parquet` wrote"
+        )
+    return f"no file in it matches {path_glob}: choose files by a glob as the path, --files or path_glob"
 
 
 def open_file(path: str, options: FileOptions) -> AbstractContextManager[Engine]:

@@ -115,6 +115,8 @@ class IcebergTarget(FormatTable["Table"]):
         from pyiceberg.catalog.sql import SqlCatalog
         from sqlalchemy.exc import SQLAlchemyError
 
+        from reactdb.lake import flushed_files
+
         name = os.path.join(self.path, CATALOGUE)
         exists = os.path.exists(name) and os.path.getsize(name) > 0
         if not exists and not create:
@@ -129,6 +131,7 @@ class IcebergTarget(FormatTable["Table"]):
                         "reactdb",
                         uri=f"sqlite:///{name}",
                         warehouse=self.path,
+                        **{"py-io-impl": flushed_files.NAME},
                         init_catalog_tables="false" if exists else "true",
                     )
                     namespaces = catalogue.list_namespaces()
@@ -328,16 +331,17 @@ class IcebergTarget(FormatTable["Table"]):
                     for old in commit.replaced or ():
                         snapshot.delete_data_file(old.entry)
             transaction.set_properties(properties)
+            self._flush_folders()
             transaction.commit_transaction()
-        self._flush(name)
 
-    def _flush(self, commit: str) -> None:
-        """Flush the files of a commit to the disk: pyiceberg leaves that to the system."""
-        folder = os.path.join(self._location, "metadata")
-        for name in os.listdir(folder):
-            if commit in name or name.endswith(".metadata.json"):
-                flush(os.path.join(folder, name))
-        for path in (folder, os.path.join(self._location, "data"), self._location, self.path):
+    def _flush_folders(self) -> None:
+        """Flush the names of the files to the disk. Their content is there: see `data_files` and `flushed_files`."""
+        for path in (
+            os.path.join(self._location, "data"),
+            self._location,
+            os.path.dirname(self._location),
+            self.path,
+        ):
             flush(path)
 
 

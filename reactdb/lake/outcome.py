@@ -24,7 +24,7 @@ class Outcome:
             where they were not compared.
         positions: Path of a file -> the seq up to which it has been read.
         begins_late: Files whose log begins after their first changes, so the rows begin with the documents as they were then.
-        ignored: Files that were left out because they are corrupt or missing.
+        ignored: Path of a file that was left out because it is corrupt or missing -> the error that it gave.
         new_fields, widened_fields: Paths of fields, such as `place.zip`.
         conflicts: Path -> the number of values that did not fit, and are in the column `_conflicts`.
         discarded: Path -> the number of values that the contract `discard` left out.
@@ -39,7 +39,7 @@ class Outcome:
     deleted: int | None = None
     positions: dict[str, int] = field(default_factory=dict)
     begins_late: list[str] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)
+    ignored: dict[str, str] = field(default_factory=dict)
     new_fields: list[str] = field(default_factory=list)
     widened_fields: list[str] = field(default_factory=list)
     conflicts: dict[str, int] = field(default_factory=dict)

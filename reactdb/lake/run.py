@@ -172,7 +172,7 @@ class ExportRun:
             if not tables:
                 assert self.table is not None
                 check_table(self.table, self.files)
-                raise TableNotFound(self.table, " (as of then)")
+                raise TableNotFound(self.table, " It was not there at that moment.")
             state = target.state(self._epochs())
             if state is not None and not overwrite:
                 raise UsageError(f"{target.path} exists: choose another folder, or give overwrite")

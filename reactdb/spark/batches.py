@@ -10,100 +10,84 @@ or an error does.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from operator import sub
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from reactdb.arrow.arrays import moments, texts_by_index
 from reactdb.arrow.decoding import without_collector
 from reactdb.arrow.documents import DocumentColumn, Rows, finish_batch, value_array
 from reactdb.arrow.keys import key_values, texts
-from reactdb.change import DELETE, INSERT, KINDS
+from reactdb.change import DELETE, INSERT, KINDS, REPLACE, UPDATE
 from reactdb.errors import HistoryDiverged, InvalidOption
 from reactdb.lake.fleet import open_file
 from reactdb.spark.options import Options
 from reactdb.spark.plan import FileSlice
-from reactdb.spark.schema import CORRUPT, NEWS, OLDS, SHAPES, SOURCE, mode_of
+from reactdb.spark.schema import CORRUPT, NEWS, OLDS, SHAPES, SOURCE
 from reactdb.spark.types import arrow_schema, check_type, column_for, document_column, document_columns
 from reactdb.store import exports
 from reactdb.store.engine import Engine
-from reactdb.store.log import Entries
+from reactdb.store.log import Entries, name_of
 
+NO_ENTRIES: Final = Entries(*[()] * len(Entries._fields))
 DEBEZIUM_OPS: Final = ("c", "u", "u", "d")
 DELTA_TYPES: Final = ("insert", "update_preimage", "update_postimage", "delete")
+# The kind of a change -> the indexes of the words of its rows.
+IMAGES: Final = {INSERT: (0,), UPDATE: (1, 2), REPLACE: (1, 2), DELETE: (3,)}
 
 
+@dataclass
 class SourcePage:
     """The rows of one page, with the values that several columns share.
 
     Attributes:
         keys, bodies: Of each row, the key and the document.
         names: The names of tables by their numbers.
-        entries: The entries of the log; None if documents were read.
-        places: Of each row, the place of its entry, if that is not the row's own number.
+        entries: The entries of the log; without any if documents were read.
+        places, types: In the shape `delta`: of each row, the place of its entry, and the index of its word in `DELTA_TYPES`.
         rows: Collects the misfits.
     """
 
-    def __init__(
-        self,
-        path: str,
-        keys: Sequence[bytes],
-        bodies: Sequence[bytes | None],
-        names: dict[int, str],
-        entries: Entries | None = None,
-        places: Sequence[int] | None = None,
-    ) -> None:
-        self.path = path
-        self.keys = keys
-        self.bodies = bodies
-        self.names = names
-        self.entries = entries
-        self.places = places
-        self.rows = Rows(len(keys))
-        self._key_values: list[Any] | None = None
+    path: str
+    keys: Sequence[bytes]
+    bodies: Sequence[bytes | None]
+    names: dict[int, str]
+    entries: Entries = NO_ENTRIES
+    places: Sequence[int] | None = None
+    types: Sequence[int] = ()
 
+    def __post_init__(self) -> None:
+        self.rows = Rows(len(self.keys))
+
+    @cached_property
     def key_values(self) -> list[Any]:
-        if self._key_values is None:
-            self._key_values = key_values(self.keys)
-        return self._key_values
+        return key_values(self.keys)
 
     def describe(self, row: int) -> str:
-        key = f"key {self.key_values()[row]!r:.100}"
-        if self.entries is None:
+        key = f"key {self.key_values[row]!r:.100}"
+        if not self.entries.seqs:
             (name,) = self.names.values()
             return f"{self.path}, table `{name}`, {key}"
         place = row if self.places is None else self.places[row]
-        name = self.names.get(self.entries.table_ids[place], "?")
+        name = self.names[self.entries.table_ids[place]]
         return f"{self.path}, seq {self.entries.seqs[place]} (table `{name}`, {key})"
 
 
-def image_page(path: str, names: dict[int, str], entries: Entries) -> tuple[SourcePage, list[int]]:
-    """A page in the shape `delta`: a row for the document before each change, and one for the document after it.
-
-    Returns:
-        The page, and for each row the index of its word in `DELTA_TYPES`.
-    """
-    places: list[int] = []
-    types: list[int] = []
-    bodies: list[bytes | None] = []
+def image_page(path: str, names: dict[int, str], entries: Entries) -> SourcePage:
+    """A page in the shape `delta`: a row for the document before each change, and one for the document after it."""
+    types = [type_ for kind in entries.kinds for type_ in IMAGES[kind]]
+    places = [place for place, kind in enumerate(entries.kinds) for _ in IMAGES[kind]]
     # Documents that no column needs were not read.
     nothing = [None] * len(entries.seqs)
-    images = zip(entries.kinds, entries.olds or nothing, entries.bodies or nothing, strict=True)
-    for place, (kind, old, new) in enumerate(images):
-        if kind in (INSERT, DELETE):
-            places.append(place)
-            types.append(0 if kind == INSERT else 3)
-            bodies.append(new if kind == INSERT else old)
-        else:
-            places += (place, place)
-            types += (1, 2)
-            bodies += (old, new)
-    return SourcePage(
-        path, list(map(entries.keys.__getitem__, places)), bodies, names, entries, places
-    ), types
+    news, olds = entries.bodies or nothing, entries.olds or nothing
+    # Of the words in DELTA_TYPES, every second one is of the document before.
+    bodies = [olds[place] if type_ % 2 else news[place] for place, type_ in zip(places, types, strict=True)]
+    keys = list(map(entries.keys.__getitem__, places))
+    return SourcePage(path, keys, bodies, names, entries, places, types)
 
 
 # Makes the array of one column from a page.
@@ -123,20 +107,19 @@ class BatchMaker:
 
     def __init__(self, schema: spark.StructType, options: Options, *, is_inferred: bool = False) -> None:
         self.options = options
-        self.mode = mode_of(options, schema)
         self.arrow = arrow_schema(schema)
         self._is_inferred = is_inferred
         names = schema.fieldNames()
         self._corrupt = names.index(CORRUPT) if CORRUPT in names else None
+        # By default, documents that do not fit go to the column for misfits, or raise if there is none.
+        self.mode = options.mode or ("FAILFAST" if self._corrupt is None else "PERMISSIVE")
         self._is_delta = options.is_changes and options.shape == "delta"
         # The columns that come from the documents, if each of their fields is one.
         self._documents: DocumentColumn | None = None
         shape = SHAPES[options.shape] if options.is_changes else {}
         others = {SOURCE, CORRUPT, *shape} | ({"key", "key_bytes"} if options.form != "struct" else set())
         if self._is_delta or not options.is_changes:
-            self._documents = document_columns(
-                schema, options, self.mode, sorted(others), is_complete=is_inferred
-            )
+            self._documents = document_columns(schema, options, self.mode, others, is_complete=is_inferred)
         self._fills = {
             field.name: self._fill_of(field)
             for field in schema.fields
@@ -144,7 +127,7 @@ class BatchMaker:
         }
         self._names = names
         # Columns without documents need none of them read.
-        self._with_old = not (others if self._is_delta else set(names) - OLDS).issuperset(names)
+        self._with_old = not (others.issuperset(names) if self._is_delta else OLDS.isdisjoint(names))
         self._with_new = self._with_old or not NEWS.isdisjoint(names)
 
     def batches(self, slices: Iterable[FileSlice]) -> Iterator[Any]:
@@ -178,7 +161,7 @@ class BatchMaker:
                 ids = exports.find_table_ids(snapshot, self.options.table)
                 if not ids:
                     return None, None
-            names = {info.id: info.name for info in snapshot.catalogue.by_id.values()}
+            catalogue = snapshot.catalogue
             entries, position = exports.changes(
                 snapshot,
                 since,
@@ -190,9 +173,10 @@ class BatchMaker:
         following = position if position < part.until else None
         if entries is None:
             return None, following
+        names = {number: str(name_of(number, catalogue)) for number in set(entries.table_ids)}
         try:
             if self._is_delta:
-                return self._batch(*image_page(part.path, names, entries)), following
+                return self._batch(image_page(part.path, names, entries)), following
             return self._batch(SourcePage(part.path, entries.keys, entries.bodies, names, entries)), following
         except Exception:
             # Keys that were read without their documents are not verified, and a damaged key may not be decoded or fit. A read
@@ -217,14 +201,12 @@ class BatchMaker:
         page = SourcePage(part.path, found.keys, found.bodies, {table.id: table.name})
         return self._batch(page) if found.keys else None, found.next_start
 
-    def _batch(self, page: SourcePage, types: Sequence[int] = ()) -> Any:
-        """One page as a batch. `types`: see `image_page`."""
+    def _batch(self, page: SourcePage) -> Any:
+        """One page as a batch."""
         made: dict[str, Any] = {}
         if self._documents is not None:
             bodies: Any = page.bodies
             made = self._documents.named_arrays(self.options.form, bodies, page.rows, page.describe)
-        if self._is_delta and "_change_type" in self._fills:
-            made["_change_type"] = texts_by_index(types, DELTA_TYPES)
         arrays = [made[name] if name in made else self._fills[name](page) for name in self._names]
         return finish_batch(arrays, self.arrow, page.rows, self._corrupt, self.mode)
 
@@ -254,7 +236,10 @@ class BatchMaker:
             column = document_column(name, type_, self.mode, is_complete=self._is_inferred)
             if name in NEWS:
                 return lambda page: column.array(page.bodies, page.rows, page.describe)
-            return lambda page: column.array(entries_of(page).olds, page.rows, page.describe)
+            return lambda page: column.array(page.entries.olds, page.rows, page.describe)
+        if name == "_change_type":
+            check_type(field, spark.StringType)
+            return lambda page: texts_by_index(page.types, DELTA_TYPES)
         fill = entry_fill(field, self.options.shape)
         if self._is_delta:
             return lambda page: fill(page).take(pa.array(page.places, pa.int32()))
@@ -268,58 +253,37 @@ class BatchMaker:
             keys = texts(page.keys) if is_text else None
             if keys is not None:
                 return keys
-            return value_array("key", column, page.key_values(), self.mode, page.rows, page.describe)
+            return value_array("key", column, page.key_values, self.mode, page.rows, page.describe)
 
         return fill
-
-
-def entries_of(page: SourcePage) -> Entries:
-    assert page.entries is not None
-    return page.entries
 
 
 def entry_fill(field: spark.StructField, shape: str) -> Fill:
     """The function that fills a column of the log's entries, a value for each entry."""
     name = field.name
-    column, is_long = column_for(field.dataType), field.dataType == spark.LongType()
+    # The numbers of entries are whole, because their checksums were verified.
+    is_long = field.dataType == spark.LongType()
+    numbers = partial(pa.array, type=pa.int64()) if is_long else column_for(field.dataType).convert
+    if name == "seq":
+        return lambda page: numbers(page.entries.seqs)
+    if name in ("commit", "_commit_version"):
+        return lambda page: numbers(list(map(sub, page.entries.seqs, page.entries.steps)))
+    if name == "ts_ms":
+        return lambda page: numbers(page.entries.times)
     if name in ("ts", "_commit_timestamp"):
         check_type(field, spark.TimestampType)
-        return lambda page: moments(entries_of(page).times)
-    if name == "ts_ms":
-        return lambda page: column.convert(entries_of(page).times)
-    if name == "seq":
-        return lambda page: seqs_of(page) if is_long else column.convert(entries_of(page).seqs)
-    if name in ("commit", "_commit_version"):
-        if is_long:
-            return lambda page: pc.subtract(seqs_of(page), pa.array(entries_of(page).steps, pa.int64()))
-        return lambda page: column.convert(list(map(sub, entries_of(page).seqs, entries_of(page).steps)))
+        return lambda page: moments(page.entries.times)
     check_type(field, spark.StringType)
     if name == "table":
         return tables_of
     if name == "origin":
-        return lambda page: pa.array(entries_of(page).origins, pa.string())
+        return lambda page: pa.array(page.entries.origins, pa.string())
     ops = KINDS if shape == "reactdb" else DEBEZIUM_OPS
-    return lambda page: texts_by_index(entries_of(page).kinds, ops)
-
-
-def seqs_of(page: SourcePage) -> Any:
-    """The seqs. All are whole numbers, because the checksums of the entries were verified."""
-    seqs = entries_of(page).seqs
-    if isinstance(seqs, range) and _arange is not None:
-        return _arange(seqs.start, seqs.stop)
-    return pa.array(list(seqs), pa.int64())
-
-
-# pyarrow has it since version 21.
-_arange = getattr(pa, "arange", None)
+    return lambda page: texts_by_index(page.entries.kinds, ops)
 
 
 def tables_of(page: SourcePage) -> Any:
-    """The names of the tables."""
-    ids = entries_of(page).table_ids
-    known = list(dict.fromkeys(ids))
-    names = [page.names.get(number, f"#{number}") for number in known]
-    if len(names) == 1:
-        return pa.repeat(names[0], len(ids))
-    place = {number: index for index, number in enumerate(known)}
-    return texts_by_index(list(map(place.__getitem__, ids)), names)
+    """The names of the tables. Most pages have one."""
+    if len(page.names) == 1:
+        return pa.repeat(*page.names.values(), len(page.entries.table_ids))
+    return pa.array(list(map(page.names.__getitem__, page.entries.table_ids)), pa.string())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ READS: Final = ("documents", "changes")
 SHAPES: Final = ("reactdb", "delta", "debezium")
 FORMS: Final = ("struct", "json", "variant", "binary")
 MODES: Final = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
-OFFSETS: Final = ("earliest", "latest")
+NOW: Final = "now"
 # What a write does with a key that is taken.
 ON_CONFLICT: Final = ("error", "replace", "update")
 # Larger numbers mean the same as this number: no log, no file and no table has as many of anything.
@@ -34,21 +35,28 @@ GREATEST: Final = 2**62
 # Removed options -> what to do instead.
 REMOVED: Final = {
     "pushDown": "filters are not pushed down, because Spark keeps the rows that are left after one filter for every other query "
-    "of the same DataFrame: choose a range with startSeq, endSeq or asOf",
+    "of the same DataFrame: choose a range with start, end or asOf",
     "versionAsOf": "give asOf, which takes a seq or a time",
     "timestampAsOf": "give asOf, which takes a seq or a time",
-    "startingVersion": "give startSeq: the column commit has the seq with which each commit begins",
-    "endingVersion": "give endSeq, the seq of the last change to read",
-    "startingTimestamp": "give startTimestamp",
-    "endingTimestamp": "give endTimestamp",
+    "startSeq": "give start, which takes a seq or a time",
+    "endSeq": "give end, which takes a seq or a time",
+    "startTimestamp": "give start, which takes a seq or a time",
+    "endTimestamp": "give end, which takes a seq or a time",
+    "startingVersion": "give start: the column commit has the seq with which each commit begins",
+    "endingVersion": "give end, the seq of the last change to read",
+    "startingTimestamp": "give start, which takes a seq or a time",
+    "endingTimestamp": "give end, which takes a seq or a time",
+    "startingOffsets": "a stream begins with the first change: give start=now for later writes only",
     "readChangeFeed": "give read=changes and shape=delta",
-    "ranges": "give startSeq and endSeq, and load files with other ranges by themselves",
+    "ranges": "give start and end, and load files with other ranges by themselves",
     "strictFields": "a field that your own schema lacks is left out: leave the schema out to have it in _corrupt",
     "samplingSize": "the schema is inferred from 1,000 documents: name the columns with .schema(...) if that does not do",
     "conflicts": "a field with values of several types is a VARIANT: cast it, or name it as STRING in .schema(...)",
     "columnNameOfCorruptRecord": "the column is called _corrupt: rename it with withColumnRenamed",
     "corruptColumn": "the column is called _corrupt: rename it with withColumnRenamed",
     "sourceColumn": "the column is called _source: rename it with withColumnRenamed",
+    "pathGlobFilter": "give a glob as the path, such as /data/*.sqlite",
+    "recursiveFileLookup": "give a glob as the path, such as /data/**/*.db",
     "maxPartitionBytes": "give partitionBytes",
     "minPartitions": "give a smaller partitionBytes for more partitions",
     "inlineBytes": "all documents are staged in files: leave the option out",
@@ -67,27 +75,24 @@ class Options:
         table: None: all tables if changes are read, the only table if documents are.
         read: One of READS.
         shape: One of SHAPES: the columns of change rows.
-        as_of: A seq, a time in microseconds since 1970 UTC as `Instant`, or None for now.
-        start, end: The first and the last change to read, as in `as_of`.
+        as_of: The seq or the time of the state to read.
+        start, end: The seq or the time of the first and of the last change to read; None: from the first that is left.
         document: One of FORMS; None: `struct`, or `variant` if changes of several tables are read.
         mode: One of MODES; None: PERMISSIVE if there is a column for misfits, otherwise FAILFAST.
         max_changes: The largest number of changes in a batch of a stream; None: no limit.
         ignore_corrupt_files, ignore_missing_files: See `FileOptions`.
         imports: Modules that register types of values, imported in each reading process.
-        starting_offsets: The start of a stream: "earliest", or "latest" for future changes only.
     """
 
     paths: tuple[str, ...] = ()
     table: str | None = None
     read: str = "documents"
     shape: str = "reactdb"
-    as_of: int | Instant | None = None
-    start: int | Instant | None = None
-    end: int | Instant | None = None
+    as_of: Moment = NOW
+    start: Moment | None = None
+    end: Moment = NOW
     document: str | None = None
     mode: str | None = None
-    path_glob: str = "*.db"
-    is_recursive: bool = False
     partition_bytes: int = 32 * 1024 * 1024
     fail_on_data_loss: bool = True
     busy_timeout_s: float = 5.0
@@ -96,15 +101,12 @@ class Options:
     ignore_missing_files: bool = False
     imports: tuple[str, ...] = ()
     max_changes: int | None = None
-    starting_offsets: str = "earliest"
 
     @property
     def files(self) -> FileOptions:
         """The files to read, and how they are opened."""
         return FileOptions(
             self.paths,
-            path_glob=self.path_glob,
-            is_recursive=self.is_recursive,
             busy_timeout_s=self.busy_timeout_s,
             allow_network=self.allow_network,
             ignore_corrupt_files=self.ignore_corrupt_files,
@@ -161,6 +163,9 @@ class Instant:
     microseconds: int
 
 
+Moment = int | Instant | Literal["now"]
+
+
 def parse(given: Mapping[str, str]) -> Options:
     """The options of `.option(...)`, `.options(...)` and `.load(path)`.
 
@@ -168,7 +173,6 @@ def parse(given: Mapping[str, str]) -> Options:
         InvalidOption: A name is unknown, a value is not allowed, or two options contradict each other.
     """
     attributes: dict[str, Any] = {}
-    names: dict[str, str] = {}
     for given_name, value in given.items():
         name = _KNOWN.get(given_name.lower())
         if given_name.lower().startswith("option."):
@@ -180,25 +184,20 @@ def parse(given: Mapping[str, str]) -> Options:
             raise InvalidOption(_refuse(given_name, NAMES, "the data source"))
         if name in READERS:
             attribute, read = READERS[name]
-            other = names.setdefault(attribute, name)
-            if other != name:
-                raise InvalidOption(f"options {other} and {name} have the same meaning: give only one")
             attributes[attribute] = read(name, value)
-    # Only these options show that the read is a stream, and a stream always reads changes.
-    if "max_changes" in attributes or "starting_offsets" in attributes:
+    if not OF_CHANGES.isdisjoint(attributes):
         attributes.setdefault("read", "changes")
     # Spark hands over `load(path)` as `path`, and `load([...])` as `paths`.
     path = attributes.pop("path", None)
     if path is not None:
         attributes["paths"] = (*attributes.get("paths", ()), path)
     options = Options(**attributes)
-    if not options.is_changes and "shape" in attributes:
-        raise InvalidOption("shape is of changes: it needs option read=changes")
-    if options.is_changes and options.as_of is not None:
-        raise InvalidOption("asOf is of documents; changes are read from startSeq to endSeq")
-    if not options.is_changes and (options.start, options.end) != (None, None):
+    if options.is_changes and options.as_of != NOW:
+        raise InvalidOption("asOf is of documents; changes are read from start to end")
+    if not options.is_changes and not OF_CHANGES.isdisjoint(attributes):
         raise InvalidOption(
-            "a range of changes needs option read=changes; documents are read asOf a seq or a timestamp"
+            "shape, start, end and maxChangesPerTrigger are of changes: leave out read=documents; documents are read asOf a seq "
+            "or a time"
         )
     return options
 
@@ -341,58 +340,40 @@ def _seconds(name: str, given: str) -> float:
     return seconds
 
 
-_UNITS: Final = {
-    "": 1,
-    "b": 1,
-    "k": 1 << 10,
-    "kb": 1 << 10,
-    "m": 1 << 20,
-    "mb": 1 << 20,
-    "g": 1 << 30,
-    "gb": 1 << 30,
-}
+_SIZE: Final = re.compile(r"(\d{1,18})([kmg]?)b?", re.ASCII | re.IGNORECASE)
 
 
 def _bytes(name: str, given: str) -> int:
-    digits = given.strip().rstrip("bBkKmMgG")
-    unit = _UNITS.get(given.strip()[len(digits) :].lower())
-    is_number = digits.isdecimal() and len(digits) <= 18
-    if not is_number or unit is None or not int(digits) * unit:
+    match = _SIZE.fullmatch(given.strip())
+    if match is None or not int(match[1]):
         raise InvalidOption(
             f"option {name} is a size such as 32m or a number of bytes, not {format_word(given)}"
         )
-    return int(digits) * unit
+    return int(match[1]) << 10 * " kmg".index(match[2].lower() or " ")
 
 
-def _position(name: str, given: str) -> int | Instant | None:
-    if given.strip().lower() == "now":
-        return None
-    if given.strip().isdecimal():
+def _moment(name: str, given: str) -> Moment:
+    """A seq, an ISO 8601 text, which is in UTC if it has no offset, or now."""
+    text = given.strip()
+    if text.lower() == NOW:
+        return NOW
+    if text.isdecimal():
         # Python reads no number of more than 4,300 digits.
         with suppress(ValueError):
-            return int(given)
-    return instant_of(name, given)
-
-
-def instant_of(name: str, text: str) -> Instant:
-    """The moment of an ISO 8601 text, which is in UTC if it has no offset.
-
-    Raises:
-        InvalidOption: The text is not a time in ISO 8601.
-    """
+            return min(int(text), GREATEST)
     try:
-        value: Any = datetime.fromisoformat(text.strip())
+        value: Any = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidOption(
-            f"{name} is a seq or an ISO 8601 time such as 2026-01-31T12:00:00Z, not {format_word(text)}"
-            if name == "asOf"
-            else f"{name} is an ISO 8601 time such as 2026-01-31T12:00:00Z, not {format_word(text)}"
+            f"{name} is a seq, an ISO 8601 time such as 2026-01-31T12:00:00Z, or now, not {format_word(given)}"
         ) from None
     if value.tzinfo is None:
         value = value.replace(tzinfo=UTC)
     return Instant(microseconds_of(value - EPOCH))
 
 
+# Attributes of these options are of changes alone, so each of them chooses read=changes.
+OF_CHANGES: Final = frozenset({"shape", "start", "end", "max_changes"})
 # Name, as messages and documentation write it -> (attribute of Options, how its text is read).
 READERS: Final[dict[str, tuple[str, Reader]]] = {
     "path": ("path", _path),
@@ -400,15 +381,11 @@ READERS: Final[dict[str, tuple[str, Reader]]] = {
     "table": ("table", _text),
     "read": ("read", _choice_of(*READS)),
     "shape": ("shape", _choice_of(*SHAPES)),
-    "asOf": ("as_of", _position),
-    "startSeq": ("start", _number_from(0)),
-    "endSeq": ("end", _number_from(0)),
-    "startTimestamp": ("start", instant_of),
-    "endTimestamp": ("end", instant_of),
+    "asOf": ("as_of", _moment),
+    "start": ("start", _moment),
+    "end": ("end", _moment),
     "document": ("document", _choice_of(*FORMS)),
     "mode": ("mode", _choice_of(*MODES)),
-    "pathGlobFilter": ("path_glob", _text),
-    "recursiveFileLookup": ("is_recursive", _flag),
     "partitionBytes": ("partition_bytes", _bytes),
     "failOnDataLoss": ("fail_on_data_loss", _flag),
     "busyTimeout": ("busy_timeout_s", _seconds),
@@ -417,7 +394,6 @@ READERS: Final[dict[str, tuple[str, Reader]]] = {
     "ignoreMissingFiles": ("ignore_missing_files", _flag),
     "imports": ("imports", import_modules),
     "maxChangesPerTrigger": ("max_changes", _number_from(1)),
-    "startingOffsets": ("starting_offsets", _choice_of(*OFFSETS)),
 }
 WRITE_READERS: Final[dict[str, tuple[str, Reader]]] = {
     "path": ("path", _local_path),

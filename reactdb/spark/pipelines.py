@@ -209,21 +209,16 @@ def write_parquet(rows: DataFrame, folder: str) -> int:
     try:
         rows.write.parquet(folder)
     except BaseException:
-        # After an interrupt, tasks that still run would write files into the folder that is being removed.
+        # After an interrupt, tasks that still run would write files into the folder that is being removed. So they are given a
+        # moment to stop.
         with suppress(Exception):
-            stop_jobs(rows.sparkSession)
+            context = rows.sparkSession.sparkContext
+            context.cancelAllJobs()
+            deadline = time.monotonic() + CANCELLED_S
+            while context.statusTracker().getActiveStageIds() and time.monotonic() < deadline:
+                time.sleep(0.05)
         raise
     return parquet_rows(folder)
-
-
-def stop_jobs(session: SparkSession) -> None:
-    """Cancel the session's jobs, and wait a moment until the tasks have stopped."""
-    context = session.sparkContext
-    tracker = context.statusTracker()
-    deadline = time.monotonic() + CANCELLED_S
-    context.cancelAllJobs()
-    while tracker.getActiveStageIds() and time.monotonic() < deadline:
-        time.sleep(0.05)
 
 
 __all__ = ["change_rows", "write_audit", "write_history", "write_rates"]

@@ -8,7 +8,7 @@ Rule of this file: it runs on the driver. It reads positions and keys; a sample 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -18,7 +18,7 @@ from pyspark.sql.datasource import InputPartition
 
 from reactdb.errors import HistoryLost, InvalidOption
 from reactdb.lake.fleet import Fleet, open_file, refuse_copies
-from reactdb.spark.options import Instant, Options
+from reactdb.spark.options import NOW, Instant, Options
 from reactdb.store import exports
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.exports import END, FIRST, Pin
@@ -80,7 +80,7 @@ def plan_slices(options: Options, sample: FileSample | None = None) -> list[File
     found = Fleet(options.files).look_at_all(
         partial(look_at_file, options=options, sample=sample, files=files)
     )
-    refuse_copies((pin.database_id, pin.path) for pin, _, _ in found)
+    refuse_copies((pin.database, pin.path) for pin, _, _ in found)
     names = {name for _, present, _ in found for name in present}
     if options.table is not None:
         if options.table not in names:
@@ -137,7 +137,7 @@ def tables_at(snapshot: Snapshot, seq: int) -> dict[str, TableInfo]:
 def seq_as_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     """The seq of the state that a read of documents takes from one file. Raises: as `exports.find_seq_as_of`."""
     given = options.as_of
-    if given is None:
+    if given == NOW:
         return pin.seq
     seq, time_ms = (None, given.microseconds // 1000) if isinstance(given, Instant) else (given, None)
     return exports.find_seq_as_of(snapshot, pin.path, pin.seq, seq=seq, time_ms=time_ms)
@@ -152,6 +152,8 @@ def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     start = options.start
     if start is None:
         return pin.oldest
+    if start == NOW:
+        return pin.seq
     if isinstance(start, Instant):
         # This rounds up to the first millisecond that is not before the instant.
         time_ms = -(-start.microseconds // 1000)
@@ -172,9 +174,11 @@ def since_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
 def until_of(options: Options, pin: Pin, snapshot: Snapshot) -> int:
     """The seq of the last change to read: by default, of the newest."""
     end = options.end
+    if end == NOW:
+        return pin.seq
     if isinstance(end, Instant):
         end = exports.find_newest_seq(snapshot, end.microseconds // 1000)
-    return pin.seq if end is None else min(pin.seq, end)
+    return min(pin.seq, end)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -186,7 +190,7 @@ def slice_of(pin: Pin, since: int, until: int) -> FileSlice | None:
     until = min(until, pin.seq)
     if since >= until:
         return None
-    return FileSlice(pin.path, pin.database_id, since, until, int((until - since) * pin.bytes_a_change) + 1)
+    return FileSlice(pin.path, pin.database, since, until, int((until - since) * pin.bytes_a_change) + 1)
 
 
 def split_changes(part: FileSlice, most_bytes: int) -> list[FileSlice]:
@@ -215,7 +219,7 @@ def split_documents(
             cuts = exports.split_keys(snapshot, table, -(-count // pieces))
     weight = weight // (len(cuts) + 1) + 1
     for start, stop in pairwise([FIRST, *cuts, END]):
-        yield FileSlice(pin.path, pin.database_id, 0, seq, weight, table.id, start, stop)
+        yield FileSlice(pin.path, pin.database, 0, seq, weight, table.id, start, stop)
 
 
 def pack_slices(slices: Iterable[FileSlice], most_bytes: int) -> list[Split]:
@@ -232,9 +236,3 @@ def pack_slices(slices: Iterable[FileSlice], most_bytes: int) -> list[Split]:
         held.append(part)
         size += weight
     return [*splits, Split(tuple(held))] if held else splits
-
-
-def split_ranges(options: Options, slices: Sequence[FileSlice]) -> list[Split]:
-    """Ranges of changes as partitions of about `partitionBytes`."""
-    most = options.partition_bytes
-    return pack_slices((piece for part in slices for piece in split_changes(part, most)), most)

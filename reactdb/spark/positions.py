@@ -6,7 +6,8 @@ again, and if it was the first batch, Spark's begin for it may have moved.
 
     {"version": 1, "files": {"/data/a.db": {"database": "...", "epoch": "...", "from": 120, "seq": 250}}}
 
-Rule of this file: it holds positions and checks files against them. `stream` chooses the files and the size of a batch.
+Rule of this file: it holds positions, and compares files with them by the rule that the lake has (`lake.file_states`). `stream`
+chooses the files and the size of a batch.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from reactdb.errors import HistoryDiverged, HistoryLost, InvalidOption, format_value
-from reactdb.store.engine import Engine
+from reactdb.lake.file_states import check_history
 from reactdb.store.epochs import end_of
-from reactdb.store.log import read_low_water
-from reactdb.store.snapshot import Snapshot, read_head_seq
+from reactdb.store.exports import Pin
+from reactdb.store.snapshot import Snapshot
 
 VERSION = 1
 
@@ -57,25 +58,23 @@ def to_offset(positions: Positions) -> dict[str, Any]:
 
 def from_offset(offset: Mapping[str, Any]) -> dict[str, Position]:
     """The positions of an offset. Raises: InvalidOption, if it is not an offset of this source."""
+    version = offset.get("version", VERSION)
+    if version != VERSION:
+        raise InvalidOption(
+            f"the checkpoint has offsets of version {format_value(version)}, this reactdb reads {VERSION}: upgrade it"
+        )
+    positions = {}
     try:
-        if offset["version"] != VERSION:
-            raise InvalidOption(
-                f"the checkpoint has offsets of version {format_value(offset['version'])}, "
-                f"this reactdb reads {VERSION}: upgrade it"
-            )
-        positions = {}
         for path, one in offset["files"].items():
             database_id, epoch, since, seq = one["database"], one["epoch"], one["from"], one["seq"]
             if not (isinstance(since, int) and isinstance(seq, int) and 0 <= since <= seq):
                 raise ValueError
             positions[path] = Position(str(database_id), str(epoch), since, seq)
-        return positions
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, InvalidOption):
-            raise
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise InvalidOption(
             f"the checkpoint has an offset that is not from reactdb: {format_value(offset)}"
         ) from None
+    return positions
 
 
 def is_behind(start: Positions, end: Positions) -> bool:
@@ -84,49 +83,38 @@ def is_behind(start: Positions, end: Positions) -> bool:
 
 
 def check(
-    engine: Engine, snapshot: Snapshot, position: Position, seq: int, *, fail_on_data_loss: bool = True
+    pin: Pin, snapshot: Snapshot, position: Position, since: int, *, fail_on_data_loss: bool = True
 ) -> int:
     """The seq from which a stream continues in a file, or reads it again.
 
     Args:
+        pin: The present state of the file, as of the snapshot.
         position: The stream's position in the file.
-        seq: Where it should go on in the same history.
+        since: Where it should go on in the same history.
 
     Returns:
-        `seq`; or the oldest position that is left, if that is later and data may be lost.
+        `since`; or the oldest position that is left, if that is later and data may be lost.
 
     Raises:
         HistoryDiverged: The file has another history than the stream's.
         HistoryLost: Compaction has removed the next changes.
     """
-    path, head = engine.path, read_head_seq(snapshot.connection)
-    if engine.database_id != position.database_id:
-        raise HistoryDiverged(
-            f"{path} is database {engine.database_id} now; the stream has read database {position.database_id} up to seq "
-            f"{position.seq}: put that file back, or begin again with a new checkpoint"
-        )
-    if head < position.seq:
-        raise HistoryDiverged(
-            f"{path} ends at seq {head}; the stream has read it up to seq {position.seq}: an older copy was put in its place, "
-            "or its newest changes were lost; begin again with a new checkpoint"
-        )
-    is_known, end = end_of(snapshot.connection, position.epoch)
-    oldest = read_low_water(snapshot.connection)
-    # Compaction removes an epoch together with its changes.
-    is_known = is_known or position.seq < oldest
-    if not is_known or (end is not None and position.seq > end):
-        went_on = "" if end is None else f", which went on from seq {end} without it"
-        raise HistoryDiverged(
-            f"{path} has another history than the one that the stream has read up to seq {position.seq} (epoch "
-            f"{position.epoch}){went_on}: it ends at seq {head}; begin again with a new checkpoint"
-        )
-    if seq < oldest:
-        if fail_on_data_loss:
-            raise HistoryLost(
-                seq, oldest + 1, f"{path}: ", " (option failOnDataLoss=false goes on from there)"
+    try:
+        if pin.database != position.database_id:
+            raise HistoryDiverged(
+                f"{pin.path} is database {pin.database} now; the stream has read database {position.database_id} up to seq "
+                f"{position.seq}"
             )
-        return oldest
-    return seq
+        epoch = position.epoch
+        check_history(pin, epoch, position.seq, *end_of(snapshot.connection, epoch), since)
+    except HistoryDiverged as error:
+        raise HistoryDiverged(f"{error}; put that file back, or begin again with a new checkpoint") from None
+    except HistoryLost as lost:
+        if not fail_on_data_loss:
+            return pin.oldest
+        advice = " (option failOnDataLoss=false goes on from there)"
+        raise HistoryLost(lost.since, lost.oldest, f"{pin.path}: ", advice) from None
+    return since
 
 
 def shares(available: Mapping[str, int], limit: int) -> dict[str, int]:

@@ -32,6 +32,7 @@ from reactdb.arrow.rows import (
 )
 from reactdb.errors import InvalidDocument, InvalidOption, format_value
 from reactdb.json import finite_float, refuse_constant
+from reactdb.spark.types import WHOLE_TYPES
 from reactdb.values import codec
 
 if TYPE_CHECKING:
@@ -54,11 +55,6 @@ ADVICE = {
     spark_types.CalendarIntervalType: "it has no fixed length: cast it to STRING",
 }
 
-WHOLE_TYPES: dict[str, spark_types.DataType] = {
-    "json": spark_types.StringType(),
-    "variant": spark_types.VariantType(),
-    "binary": spark_types.BinaryType(),
-}
 # The usual name of the column of whole documents, and the columns beside it that a write does not need.
 USUAL = "document"
 BESIDE = frozenset({USUAL, "key", "key_bytes", "_source"})

@@ -26,9 +26,9 @@ from reactdb.arrow.decoding import decode_many
 from reactdb.arrow.keys import key_values
 from reactdb.errors import InvalidOption
 from reactdb.lake import fleet
-from reactdb.spark.options import Options
+from reactdb.spark.options import NOW, Options
 from reactdb.spark.plan import FileSlice, plan_slices
-from reactdb.spark.types import infer_documents, scalar_type, spark_field
+from reactdb.spark.types import WHOLE_TYPES, infer_documents, scalar_type, spark_field
 from reactdb.store import exports
 from reactdb.store.catalogue import TableInfo
 from reactdb.store.exports import END, FIRST, Pin
@@ -66,18 +66,8 @@ SHAPES: Final[dict[str, dict[str, spark.DataType | None]]] = {
 OLDS, NEWS = frozenset({"old", "before"}), frozenset({"new", "after"})
 # Columns of only this shape: naming one of them in a schema chooses the shape.
 OWN_NAMES = {"delta": frozenset(SHAPES["delta"]), "debezium": frozenset({"ts_ms", "before", "after"})}
-FORMS: dict[str, spark.DataType] = {
-    "json": spark.StringType(),
-    "variant": spark.VariantType(),
-    "binary": spark.BinaryType(),
-}
 # How many documents of all files a sample has, and how many at least of each; from so many places in a file.
 SAMPLE, LEAST, PLACES = 1_000, 50, 10
-
-
-def mode_of(options: Options, schema: spark.StructType) -> str:
-    """The treatment of documents that do not fit: by default, they go to the column for misfits, or raise if there is none."""
-    return options.mode or ("PERMISSIVE" if CORRUPT in schema.fieldNames() else "FAILFAST")
 
 
 def complete_options(
@@ -92,7 +82,7 @@ def complete_options(
     """
     shapes = [] if "shape" in given else list(OWN_NAMES)
     shape = next((shape for shape in shapes if not OWN_NAMES[shape].isdisjoint(names)), options.shape)
-    is_open = is_stream and not options.is_changes and options.as_of is None and "read" not in given
+    is_open = is_stream and not options.is_changes and options.as_of == NOW and "read" not in given
     if is_open and (shape == "delta" or names <= {*SHAPES[shape], SOURCE, CORRUPT, "key_bytes"}):
         options = replace(options, read="changes")
     return replace(options, shape=shape) if options.is_changes else options
@@ -115,7 +105,7 @@ def infer(options: Options) -> tuple[Options, spark.StructType, list[FileSlice]]
     fixed = SHAPES[options.shape] if options.is_changes else {}
     if "key" in fixed:
         inner = sample.fields() if options.document == "struct" else []
-        image = FORMS.get(options.form) or (spark.StructType(inner) if inner else TEXT)
+        image = WHOLE_TYPES.get(options.form) or (spark.StructType(inner) if inner else TEXT)
         known = {"key": sample.key_type()} | dict.fromkeys((*OLDS, *NEWS), image)
         fields = [spark.StructField(name, type_ or known[name]) for name, type_ in fixed.items()]
     else:
@@ -124,7 +114,7 @@ def infer(options: Options) -> tuple[Options, spark.StructType, list[FileSlice]]
             if options.document == "struct"
             else [
                 spark.StructField("key", sample.key_type()),
-                spark.StructField("document", FORMS[options.form]),
+                spark.StructField("document", WHOLE_TYPES[options.form]),
             ]
         )
         fields += [spark.StructField(name, type_ or TEXT) for name, type_ in fixed.items()]

@@ -30,8 +30,8 @@ from pyspark.sql.streaming.datasource import (
 from reactdb.errors import CannotOpen, HistoryLost, InvalidOption
 from reactdb.lake.fleet import Fleet, open_file, refuse_copies
 from reactdb.spark.batches import BatchMaker
-from reactdb.spark.options import Options
-from reactdb.spark.plan import FileSlice, Split, since_of, slice_of, split_ranges
+from reactdb.spark.options import NOW, Options
+from reactdb.spark.plan import FileSlice, Split, pack_slices, since_of, slice_of, split_changes
 from reactdb.spark.positions import Position, check, from_offset, is_behind, shares, to_offset
 from reactdb.store import exports
 from reactdb.store.engine import Engine
@@ -45,7 +45,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     Args:
         schema: The schema of the rows, as for a batch read of changes.
-        options: Those of a batch read, with `maxChangesPerTrigger` and `startingOffsets`.
+        options: Those of a batch read, with `maxChangesPerTrigger`.
         is_inferred: The schema was inferred from the files.
 
     Raises:
@@ -55,12 +55,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, schema: spark.StructType, options: Options, *, is_inferred: bool = False) -> None:
         if not options.is_changes:
             raise InvalidOption('a stream reads changes: add .option("read", "changes")')
-        if options.end is not None:
-            raise InvalidOption(
-                "a stream has no end: leave out endSeq and its like, and stop it by its trigger"
-            )
-        if options.starting_offsets == "latest" and options.start is not None:
-            raise InvalidOption("options startingOffsets and startSeq have the same meaning: give only one")
+        if options.end != NOW:
+            raise InvalidOption("a stream has no end: leave out option end, and stop it by its trigger")
         self.options = options
         self._rows = partial(BatchMaker, schema, options, is_inferred=is_inferred)
         self._target: dict[str, int] | None = None
@@ -84,18 +80,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _begin(self, path: str) -> Position:
         """Where a query without a checkpoint begins in a file."""
-        with self._snapshot(path) as (engine, snapshot):
-            pin = exports.pin_snapshot(engine, snapshot)
-            seq = (
-                pin.seq
-                if self.options.starting_offsets == "latest"
-                else since_of(self.options, pin, snapshot)
-            )
+        with self._open(path) as (engine, snapshot, pin):
+            seq = since_of(self.options, pin, snapshot)
             if seq > pin.seq:
                 raise InvalidOption(
                     f"the stream is to begin after seq {seq} of {path}, whose newest change has seq {pin.seq}"
                 )
-            return Position(pin.database_id, engine.epochs.at(snapshot.connection, seq), seq, seq)
+            return Position(pin.database, engine.epochs.at(snapshot.connection, seq), seq, seq)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch goes; `start` itself if there is nothing new. A file that is passed over keeps its position, and
@@ -114,7 +105,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         refuse_copies(
             [
                 *((position.database_id, path) for path, position in positions.items()),
-                *((look.pin.database_id, path) for path, look in looks.items()),
+                *((look.pin.database, path) for path, look in looks.items()),
             ]
         )
         self._log_ignored(fleet)
@@ -158,10 +149,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"it is gone, and the stream has read it up to seq {position.seq} (option failOnDataLoss=false goes on with the "
                 "other files)",
             )
-        with self._snapshot(path) as (engine, snapshot):
-            pin = exports.pin_snapshot(engine, snapshot)
+        with self._open(path) as (_, snapshot, pin):
             # If the file is new to the stream, all of its changes are new.
-            begin = pin.oldest if position is None else self._check(engine, snapshot, position, position.seq)
+            begin = pin.oldest if position is None else self._check(pin, snapshot, position, position.seq)
             return Look(pin, begin)
 
     def _admit(
@@ -182,11 +172,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         seq = look.begin + count
         if seq == look.pin.seq:
             return look.to_end()
-        with self._snapshot(look.pin.path) as (engine, snapshot):
+        with self._open(look.pin.path) as (engine, snapshot, _):
             if count < available:
                 seq = exports.find_commit_end(snapshot, look.begin, seq) or seq
             epoch = engine.epochs.at(snapshot.connection, seq)
-            return Position(look.pin.database_id, epoch, look.begin, seq)
+            return Position(look.pin.database, epoch, look.begin, seq)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note how far each file goes now, because the query reads no further."""
@@ -195,8 +185,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = {path: seq for path, seq in found.items() if seq is not None}
 
     def _find_newest(self, path: str) -> int:
-        with self._snapshot(path) as (engine, snapshot):
-            return exports.pin_snapshot(engine, snapshot).seq
+        with self._open(path) as (_, _, pin):
+            return pin.seq
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return (
@@ -214,29 +204,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             HistoryDiverged, HistoryLost, CannotOpen: As for `latestOffset`, which Spark does not call first if the batch
                 was begun before a restart.
         """
-        before, slices = from_offset(start), []
+        before = from_offset(start)
+        slices: list[FileSlice] = []
         for path, position in from_offset(end).items():
             if before.get(path) == position:
                 # This file has nothing new.
                 continue
             # The end of a batch also contains its begin. `start` cannot be used for that: after a crash, Spark requests the start
             # of the first batch again, and "latest" may then be past this batch.
-            with self._snapshot(path) as (engine, snapshot):
-                pin = exports.pin_snapshot(engine, snapshot)
-                since = self._check(engine, snapshot, position, position.since)
+            with self._open(path) as (_, snapshot, pin):
+                since = self._check(pin, snapshot, position, position.since)
             part = slice_of(pin, since, position.seq)
             if part is not None:
-                slices.append(part)
-        return split_ranges(self.options, slices)
+                slices += split_changes(part, self.options.partition_bytes)
+        return pack_slices(slices, self.options.partition_bytes)
 
-    def _check(self, engine: Engine, snapshot: Snapshot, position: Position, seq: int) -> int:
-        return check(engine, snapshot, position, seq, fail_on_data_loss=self.options.fail_on_data_loss)
+    def _check(self, pin: Pin, snapshot: Snapshot, position: Position, since: int) -> int:
+        return check(pin, snapshot, position, since, fail_on_data_loss=self.options.fail_on_data_loss)
 
     @contextmanager
-    def _snapshot(self, path: str) -> Iterator[tuple[Engine, Snapshot]]:
+    def _open(self, path: str) -> Iterator[tuple[Engine, Snapshot, Pin]]:
         # The file is opened again each time, so that its replacement is noticed and nothing stays open while a query idles.
         with open_file(path, self.options.files) as engine, engine.snapshot() as snapshot:
-            yield engine, snapshot
+            yield engine, snapshot, exports.pin_snapshot(engine, snapshot)
 
     # -----------------------------------------------------------------------------------------------------------
     # On the executors
@@ -246,7 +236,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Split)
         rows = self._rows()
         for part in partition.slices:
-            assert isinstance(part, FileSlice)
             yield from self._slice(rows, part)
 
     def _slice(self, rows: BatchMaker, part: FileSlice) -> Iterator[Any]:
@@ -271,4 +260,4 @@ class Look:
     def to_end(self) -> Position:
         """The position after a batch of everything up to the pin."""
         pin = self.pin
-        return Position(pin.database_id, pin.epoch, min(self.begin, pin.seq), pin.seq)
+        return Position(pin.database, pin.epoch, min(self.begin, pin.seq), pin.seq)

@@ -23,7 +23,8 @@ Rule of this file: type to type. It sees no value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import pyarrow as pa
@@ -39,6 +40,12 @@ from reactdb.arrow.variant import VARIANT, is_variant
 from reactdb.errors import InvalidOption
 from reactdb.spark.options import Options
 
+# The form of documents in one piece -> the type of their column.
+WHOLE_TYPES: dict[str, spark.DataType] = {
+    "json": spark.StringType(),
+    "variant": spark.VariantType(),
+    "binary": spark.BinaryType(),
+}
 # Arrow type -> Spark type, where neither has parts.
 SIMPLE: dict[Any, spark.DataType] = {
     pa.bool_(): spark.BooleanType(),
@@ -144,7 +151,7 @@ def document_column(
 
 
 def document_columns(
-    schema: spark.StructType, options: Options, mode: str, others: Sequence[str], *, is_complete: bool
+    schema: spark.StructType, options: Options, mode: str, others: AbstractSet[str], *, is_complete: bool
 ) -> DocumentColumn:
     """All columns of a read that come from its documents: a column per field, or the single column `document`.
 
@@ -189,17 +196,3 @@ def check_type(field: spark.StructField, kind: type[spark.DataType]) -> None:
         raise InvalidOption(
             f"column {field.name} is {kind().simpleString()}, not {field.dataType.simpleString()}"
         )
-
-
-__all__ = [
-    "arrow_schema",
-    "arrow_type",
-    "check_type",
-    "column_for",
-    "document_column",
-    "document_columns",
-    "infer_documents",
-    "scalar_type",
-    "spark_field",
-    "spark_type",
-]

@@ -111,12 +111,13 @@ class BatchWriter(DataSourceArrowWriter):
                 raise InvalidKey(
                     f"{has_none} {primary_key!r}, the primary key of table {self.options.table!r}: every row needs a key"
                 )
-        if delete_field is None:
-            prepared = prepare(documents, primary_key)
-            return prepared.keys, prepared.bodies
-        is_deleted = [bool(document.pop(delete_field, False)) for document in documents]
+        is_deleted = (
+            [] if delete_field is None else [document.pop(delete_field, False) for document in documents]
+        )
         prepared = prepare(documents, primary_key)
-        bodies = [b"" if deleted else body for body, deleted in zip(prepared.bodies, is_deleted, strict=True)]
+        bodies = prepared.bodies
+        if is_deleted:
+            bodies = [b"" if deleted else body for body, deleted in zip(bodies, is_deleted, strict=True)]
         return prepared.keys, bodies
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:

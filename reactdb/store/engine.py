@@ -66,7 +66,7 @@ T = TypeVar("T")
 _numbers = count()
 fork.call_in_child(timers.forget)
 
-EMPTY = "it is empty, and read_only=True makes no database"
+EMPTY = "it is empty: no database, and reading makes none"
 
 
 class Engine:

@@ -71,7 +71,7 @@ class Pin:
 
     Attributes:
         path: Absolute.
-        database_id: Which database it is.
+        database: Its id, which stays when the file moves.
         epoch: The stretch of its history that `seq` belongs to.
         seq: The newest change.
         oldest: The oldest position that the log can be read from.
@@ -79,7 +79,7 @@ class Pin:
     """
 
     path: str
-    database_id: str
+    database: str
     epoch: str
     seq: int
     oldest: int

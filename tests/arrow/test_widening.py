@@ -41,6 +41,9 @@ def kept(**types: Any) -> Any:
         ({"a": INT}, {"a": "x"}, {"a": INT}, (), (), ("a",)),
         ({"a": INT}, {"a": 2**70}, {"a": INT}, (), (), ("a",)),
         ({"a": INT}, {"a": None, "b": {}, "c": [], "d": {"e": [[]]}}, {"a": INT}, (), (), ()),
+        ({"a": INT}, {"A": 1, "b": 1, "B": 1}, {"a": INT, "b": INT}, ("b",), (), ("A", "B")),
+        ({"a": INT, "A": TEXT}, {"A": "x"}, {"a": INT, "A": TEXT}, (), (), ()),
+        ({}, {"p": {"x": 1, "X": 1}}, {"p": pa.struct([("x", INT)])}, ("p",), (), ("p.X",)),
         ({}, {"at": time(1), "for": timedelta(1)}, {"at": TEXT, "for": TEXT}, ("at", "for"), (), ()),
         (
             {"p": pa.struct([("x", INT)])},

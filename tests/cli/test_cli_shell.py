@@ -13,7 +13,7 @@ import pytest
 import reactdb
 from reactdb.cli import shell, terminal, top
 from reactdb.cli.shellnames import ShellCompleter, ShellNames
-from tests.support.command import done, run
+from tests.support.command import done, error_of, run
 
 
 @pytest.fixture
@@ -239,6 +239,13 @@ def test_top_shows_the_feeds_of_another_handle(file):
 
     assert "live list" in printed
     assert "table('games').order_by(" in printed
+
+
+def test_standard_input_that_is_not_utf_8_is_refused_and_nothing_of_it_runs(file):
+    result = run("shell", file, input=b"games.count()\n'\xff'\n")
+
+    assert "standard input is not UTF-8: byte 16" == error_of(result)
+    assert 1 == result.exit_code
 
 
 # ---------------------------------------------------------------------------------------------------------------

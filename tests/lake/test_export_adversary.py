@@ -14,10 +14,19 @@ pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
 
 import reactdb
-from reactdb.errors import CannotOpen, HistoryDiverged, SchemaMismatch, StorageError, UsageError
+from reactdb.errors import (
+    CannotOpen,
+    HistoryDiverged,
+    InvalidOption,
+    SchemaMismatch,
+    StorageError,
+    UsageError,
+)
 from reactdb.lake import export, run, staging
+from reactdb.lake.data_files import storage_errors
 from tests.lake import answers
 from tests.lake.answers import read
+from tests.lake.small_chunks import small_chunks
 
 TABLE = "a..b-."
 FORMATS = ["delta", "iceberg"]
@@ -57,19 +66,58 @@ def test_databases_with_the_same_keys_and_odd_fields_stay_apart(
     assert {"fleet", "out"} == {path.name for path in tmp_path.iterdir()}
 
 
-def test_a_field_that_differs_in_case_is_refused_by_delta_and_can_be_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ALL)
+def test_fields_that_differ_in_case_only_are_kept_beside_their_rows(
+    kind: str, mode: str, tmp_path: Path
+) -> None:
+    """Delta takes both names for one column, Spark refuses both, and DuckDB answers for one with the other."""
     out = str(tmp_path / "out")
     with reactdb.connect(tmp_path / "a.db") as db:
-        table = db.table_create("t")
-        table.insert({"id": 1, "a": 1})
-        export(db, "t", delta=out)
-        table.insert({"id": 2, "A": 1})
+        games = db.table_create("games")
+        # The primary key has its column, also if another spelling comes before it.
+        games.insert({"ID": "one", "id": 1, "a": 1, "A": "x", "_KEY": 4, "p": {"q": 1, "Q": 2}})
+        first = export(db, "games", mode=mode, **{kind: out})
+        games.insert([{"id": 2, "A": 2, "É": 1, "é": 2, "l": [{"z": 1}, {"Z": 2}]}, {"id": 3, "P": {"q": 1}}])
+        second = export(db, "games", mode=mode, **{kind: out})
 
-        with pytest.raises(SchemaMismatch, match="ignores case"):
-            export(db, "t", delta=out)
-        assert [{"id": 1, "a": 1}] == read(out, "delta")
-        assert {"A": 1} == export(db, "t", delta=out, contract="discard").discarded
-        assert 2 == len(read(out, "delta"))
+        found = [name.lower() for name in names_of(read(first.path, kind))]
+        assert len(set(found)) == len(found)
+        assert {"A", "p.Q"} <= set(first.conflicts)
+        assert {"A", "é", "l[].Z", "P", *(() if mode == "current" else ["id"])} == set(second.conflicts)
+        assert ["É", "l"] == second.new_fields
+        rows = read(second.path, kind)
+        if mode == "current":
+            assert [1, 2, 3] == sorted(row["id"] for row in rows)
+            assert answers.wanted_current(db) == answers.current(rows)
+        elif mode == "changes":
+            assert answers.wanted_changes(db) == answers.changes(rows)
+        else:
+            assert answers.wanted_versions(db) == answers.versions(rows)
+
+
+def names_of(rows: list[dict[str, Any]]) -> list[str]:
+    """The names of columns and of the fields of dicts in them, as paths."""
+    row = rows[0]
+    inner = [(name, value) for name, value in row.items() if isinstance(value, dict)]
+    return [*row, *(f"{name}.{below}" for name, value in inner for below in names_of([value]))]
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_field_that_differs_in_case_only_is_refused_by_freeze_and_left_out_by_discard(
+    kind: str, tmp_path: Path
+) -> None:
+    out = str(tmp_path / "out")
+    with reactdb.connect(tmp_path / "a.db") as db:
+        games = db.table_create("games")
+        games.insert({"id": 1, "a": 1, "A": "x", "p": {"q": 1, "Q": 2}})
+
+        with pytest.raises(SchemaMismatch, match="A: 'x'"):
+            export(db, "games", contract="freeze", **{kind: out})
+        assert not os.path.exists(out)
+        done = export(db, "games", contract="discard", **{kind: out})
+        assert {"A": 1, "p.Q": 1} == done.discarded
+        assert [{"id": 1, "a": 1, "p": {"q": 1}}] == read(done.path, kind)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -242,6 +290,31 @@ def test_an_int_that_no_double_holds_may_be_the_value_before(tmp_path: Path) -> 
         assert answers.wanted_changes(db) == answers.changes(rows)
 
 
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_field_may_come_and_become_wider_in_any_chunk(mode: str, kind: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    file = make(tmp_path / "a.db", {"id": 1, "v": 1})
+    export(file, mode=mode, **{kind: out})
+    with reactdb.connect(file) as db:
+        games = db.table("games")
+        games.insert({"id": 2, "v": 2, "late": {"x": 1}})
+        games.get(1).update({"v": 0.5})
+        games.get(2).update({"late": {"y": "z"}})
+
+        with small_chunks():
+            done = export(db, mode=mode, **{kind: out})
+
+        rows = read(done.path, kind)
+        wanted, found = {
+            "current": (answers.wanted_current, answers.current),
+            "changes": (answers.wanted_changes, answers.changes),
+            "scd2": (answers.wanted_versions, answers.versions),
+        }[mode]
+        assert wanted(db) == found(rows)
+        assert (["late", "late.y"], ["v"]) == (done.new_fields, done.widened_fields)
+
+
 @pytest.mark.parametrize("name", ["[]", "{}", "b"])
 def test_an_int_that_no_double_holds_may_be_in_a_field_of_any_name(name: str, tmp_path: Path) -> None:
     with reactdb.connect(tmp_path / "a.db") as db:
@@ -359,6 +432,19 @@ def test_a_folder_without_permission_is_an_error_of_reactdb(tmp_path: Path, kind
     assert issubclass(CannotOpen, reactdb.ReactDBError)
 
 
+def test_a_folder_of_files_that_may_not_be_read_is_named_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a user without rights sees it: no file in it."""
+    fleet = tmp_path / "fleet"
+    fleet.mkdir(mode=0o000)
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != str(fleet) and real(path, mode))
+
+    with pytest.raises(CannotOpen, match="the folder may not be read"):
+        export(fleet, "games", parquet=tmp_path / "out")
+
+
 def as_another_user(work: Callable[[], Any], user: int = 65_534) -> str:
     """The name of the error that `work` raises in a fork, for a user without rights."""
     ends = os.pipe()
@@ -378,3 +464,138 @@ def as_another_user(work: Callable[[], Any], user: int = 65_534) -> str:
         name = file.read()
     os.waitpid(pid, 0)
     return name
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Mistakes in a call
+
+
+@pytest.fixture
+def games(tmp_path: Path) -> Path:
+    return make(tmp_path / "a.db", {"id": 1, "a": 1})
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("folder", ["", "out\0", "out\udcff", b"out", 5, True, ["out"]], ids=repr)
+def test_a_target_that_is_no_path_is_refused(
+    kind: str, folder: Any, games: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidOption, match=f"{kind} is the path of a folder to write to, in UTF-8, not"):
+        export(games, "games", **{kind: folder})
+    assert {"a.db"} == {path.name[:4] for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("source", ["", "a\0.db", "a\udcff.db", b"a.db", 5, None, [None], [""]], ids=repr)
+def test_a_source_that_is_no_path_is_refused(
+    source: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidOption, match="source is an open database, a file, a folder"):
+        export(source, "games", parquet=tmp_path / "out")
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_table_as_the_source_is_refused(games: Path, tmp_path: Path) -> None:
+    with (
+        reactdb.connect(games) as db,
+        pytest.raises(InvalidOption, match=r"source is an open database, a file, .* not <Table 'games'>"),
+    ):
+        export(db["games"], parquet=tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"table": 5}, "table is the name of a table, not 5"),
+        ({"table": b"games"}, "table is the name of a table"),
+        ({"table": ""}, "table is the name of a table, not ''"),
+        ({"path_glob": ""}, "path_glob is a pattern"),
+        ({"path_glob": ["*.db"]}, "path_glob is a pattern"),
+        ({"overwrite": "yes"}, "overwrite is True or False, not 'yes'"),
+        ({"recursive": 1}, "recursive is True or False, not 1"),
+        ({"ignore_corrupt_files": "no"}, "ignore_corrupt_files is True or False"),
+        ({"ignore_missing_files": None}, "ignore_missing_files is True or False"),
+        ({"progress": 5}, "progress is a function of two numbers, not 5"),
+    ],
+)
+def test_an_argument_of_another_type_is_refused_before_anything_is_read(
+    options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidOption, match=words):
+        export(tmp_path / "nowhere.db", parquet=tmp_path / "out", **options)
+    assert [] == list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+@pytest.mark.parametrize("kind", ALL)
+def test_a_file_of_a_folder_whose_name_is_not_utf_8_is_refused_by_name(kind: str, tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet"
+    fleet.mkdir()
+    make(fleet / "a\udcff.db", {"id": 1})
+    with pytest.raises(CannotOpen, match="its path is not UTF-8"):
+        export(fleet, "games", **{kind: str(tmp_path / "out")})
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+@pytest.mark.parametrize("kind", ["parquet", "iceberg"])
+def test_a_folder_may_have_a_line_break_in_its_name(kind: str, games: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "a\nb")
+    assert 1 == export(games, "games", **{kind: out}).rows
+    done = export(games, "games", **{kind: out})
+    assert (0, [{"id": 1, "a": 1}]) == (done.rows, read(done.path, kind))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+@pytest.mark.parametrize("name", ["a\nb", "a\x7f", "a\\b", "a%20b"])
+def test_a_folder_that_delta_would_not_find_again_is_refused(name: str, games: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a path of a Delta table cannot have"):
+        export(games, "games", delta=str(tmp_path / name))
+    assert {"a.db"} == {path.name[:4] for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_name_with_a_null_character_keeps_its_value(kind: str, tmp_path: Path) -> None:
+    """Delta would cut the name there, and read null in its column."""
+    out = str(tmp_path / "out")
+    with reactdb.connect(tmp_path / "a.db") as db:
+        db.table_create("games").insert({"id": 1, "x\0y": 1, "\0": 2, "s": {"z\0": 3, "z": 4}})
+        done = export(db, "games", **{kind: out})
+
+        assert {"x\0y": 1, "\0": 1, "s.z\0": 1} == done.conflicts
+        assert answers.wanted_current(db) == answers.current(read(done.path, kind))
+
+
+@pytest.mark.parametrize("shape", [lambda inner: {"x": inner}, lambda inner: [inner]], ids=["dicts", "lists"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ALL)
+def test_a_value_that_is_nested_deeper_than_a_reader_takes_keeps_its_value(
+    kind: str, mode: str, shape: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    shallow = deep = 1
+    for _ in range(25):
+        shallow = shape(shallow)
+    for _ in range(80):
+        deep = shape(deep)
+    with reactdb.connect(tmp_path / "a.db") as db:
+        db.table_create("games").insert(
+            {"id": 1, "shallow": shallow, "deep": deep, "beside": {"a": 1, "d": deep}}
+        )
+        done = export(db, "games", mode=mode, **{kind: str(tmp_path / "out")})
+
+        assert {"deep": 1, "beside.d": 1} == done.conflicts
+        rows = read(done.path, kind)
+        if mode == "current":
+            assert answers.wanted_current(db) == answers.current(rows)
+        elif mode == "changes":
+            assert answers.wanted_changes(db) == answers.changes(rows)
+        else:
+            assert answers.wanted_versions(db) == answers.versions(rows)
+
+
+def test_an_error_of_delta_has_no_calls_of_its_own() -> None:
+    """With RUST_BACKTRACE in the environment, delta-rs adds them to the message."""
+    with pytest.raises(StorageError) as raised, storage_errors("out", "written", ValueError):
+        raise ValueError("Kernel error: too deep\n   0: <unknown>\n   1: PyObject_Vectorcall")
+    assert "out cannot be written: Kernel error: too deep" == str(raised.value)

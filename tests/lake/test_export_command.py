@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,11 @@ def test_an_empty_table_gives_no_table_of_the_lake(file, tmp_path):
         (("games", "--contract", "freeze"), "give --parquet, --delta or --iceberg."),
         (("gmaes", "--parquet", "a"), "The nearest is `games`."),
         (("games", "--parquet", "s3://lake/games"), "is a folder of this machine"),
+        (("games", "--delta", ""), "delta is the path of a folder to write to"),
+        (("games", "--delta", "a\nb"), "a path of a Delta table cannot have"),
+        (("games", "--delta", "a", "--at", "0001-01-01"), "is neither a seq nor a time"),
+        (("games", "games.parquet"), "give `--parquet FOLDER` for Parquet"),
+        (("games", ""), "TARGET is empty"),
     ],
 )
 def test_a_mistake_gets_one_sentence_with_the_way_out(arguments, words, file):
@@ -63,6 +69,30 @@ def test_a_mistake_gets_one_sentence_with_the_way_out(arguments, words, file):
 
     assert 0 != done.exit_code
     assert [True] == [words in line for line in done.output.splitlines()]
+
+
+def test_each_file_that_is_left_out_is_named_once_with_the_reason(file, tmp_path, caplog):
+    (tmp_path / "empty.db").touch()
+    (tmp_path / "junk.db").write_bytes(b"no database")
+    call = (str(tmp_path), "--parquet", str(tmp_path / "out"), "--ignore-corrupt-files")
+    done, as_json = run(*call), run(*call, "--json")
+
+    assert (0, 0) == (done.exit_code, as_json.exit_code)
+    assert (1, 1) == (done.output.count("empty.db"), done.output.count("junk.db"))
+    assert f"  left out: cannot open {tmp_path}/empty.db: it is empty: no database" in done.output
+    # Nothing but one object: no warning on standard error.
+    assert {"empty.db", "junk.db"} == {Path(name).name for name in json.loads(as_json.output)["ignored"]}
+    # Python prints a warning on standard error where the program has set up no log.
+    assert [] == caplog.records
+
+
+def test_an_empty_file_is_refused_in_words_of_the_command(tmp_path):
+    (tmp_path / "empty.db").touch()
+    done = run(str(tmp_path / "empty.db"), "--parquet", str(tmp_path / "out"))
+
+    assert (1, True) == (done.exit_code, "it is empty: no database" in done.output)
+    assert "read_only" not in done.output
+    assert not (tmp_path / "out").exists()
 
 
 def test_lost_changes_name_the_option_that_begins_again(file, tmp_path):

@@ -259,6 +259,8 @@ class TestFleets:
         outcome = export(fleet, "games", parquet=out, ignore_corrupt_files=True)
 
         assert [str(fleet / "empty.db"), str(fleet / "junk.db")] == sorted(outcome.ignored)
+        assert "it is empty" in outcome.ignored[str(fleet / "empty.db")]
+        assert "is not a reactdb database" in outcome.ignored[str(fleet / "junk.db")]
         assert 1 == outcome.rows
 
 
@@ -446,6 +448,12 @@ class TestMoments:
             export(file, parquet=out, at=99)
         assert not os.path.exists(out)
 
+    def test_a_table_that_is_younger_than_the_moment_is_refused_as_such(self, file, out):
+        insert(file, {"id": 1})
+        with pytest.raises(TableNotFound, match=r"does not exist\. It was not there at that moment\.$"):
+            export(file, parquet=out, at=0)
+        assert not os.path.exists(out)
+
 
 class TestMistakes:
     def test_a_misspelt_table_gets_the_nearest_name(self, file, out):
@@ -621,6 +629,21 @@ class TestChunks:
         counts = (outcome.rows, outcome.inserted, outcome.updated, outcome.deleted)
         # Versions: those of 1, 2, 10, 4 and two of 3 are new, and those of 10 and 11 from before have ended.
         assert {"current": (5, 3, 1, 1), "scd2": (8, 6, 2, None)}[mode] == counts
+
+    @pytest.mark.parametrize("mode", ["current", "scd2"])
+    def test_a_chunk_may_have_deletions_alone(self, mode, file, out):
+        export(file, parquet=out, mode=mode)
+        with reactdb.connect(file) as db:
+            db.table("games").get(10).delete()
+            db.table("games").get(11).delete()
+            with small_chunks():
+                assert 2 == export(db, parquet=out, mode=mode).rows
+
+            rows = answers.read(f"{out}/latest")
+            if mode == "current":
+                assert answers.wanted_current(db) == answers.current(rows)
+            else:
+                assert answers.wanted_versions(db) == answers.versions(rows)
 
     @pytest.mark.parametrize("mode", ["current", "changes", "scd2"])
     def test_progress_goes_up_to_its_total(self, mode, file, out):

@@ -251,6 +251,44 @@ class TestIceberg(TargetSuite):
         assert files == self.files(folder)
         assert 1 == self.seq(folder)
 
+    def test_every_file_is_on_the_disk_before_the_catalogue_names_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A power cut after the catalogue's commit would lose the table otherwise."""
+        from sqlalchemy.orm import Session
+
+        folder = tmp_path / "t"
+        flushed: dict[tuple[int, int], int] = {}
+        looks: list[int] = []
+        real_fsync, real_commit = os.fsync, Session.commit
+
+        def fsync(file: int) -> None:
+            real_fsync(file)
+            status = os.fstat(file)
+            flushed[status.st_dev, status.st_ino] = status.st_size
+
+        def commit(session: Session) -> None:
+            names = list((folder / "reactdb").rglob("*"))
+            looks.append(len(names))
+            for path in [folder, folder / "reactdb", *names] if names else ():
+                status = path.stat()
+                size = flushed.get((status.st_dev, status.st_ino))
+                assert size is not None, f"{path} was not flushed"
+                assert path.is_dir() or status.st_size == size, f"{path} was written to afterwards"
+            real_commit(session)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(Session, "commit", commit)
+        target = self.filled(folder, [{"id": 1, "v": "a"}], SMALL)
+        with target.lock():
+            target.merge(table_of([{"id": 1, "v": "b"}], SMALL), keys_of([]), ["id"], note(2))
+            target.widen(SMALL.append(pa.field("w", pa.int64())))
+            target.advance(note(3))
+
+        # The first commits are those of the catalogue itself. A table has files of metadata, lists of files, and the rows.
+        assert [True] * 4 == [count > 4 for count in looks if count]
+        assert exact([{"id": 1, "v": "b"}]) == self.rows(folder)
+
     def test_a_path_with_a_mark_of_addresses_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="cannot have"):
             self.make(tmp_path / "a#b")

@@ -18,7 +18,7 @@ from tests.lake.small_chunks import small_chunks
 MODES = ("current", "changes", "scd2")
 # The bytes of a chunk and the rows of a page. For Iceberg they are larger, because its commits get slower with the number of
 # snapshots of the table: pyiceberg copies the list of all snapshots many times for each commit.
-CHUNKS = {"parquet": (2_000, 20), "delta": (2_000, 20), "iceberg": (8_000, 50)}
+CHUNKS = {"parquet": (2_000, 20), "delta": (2_000, 20), "iceberg": (6_000, 40)}
 
 
 def main(file: str, folder: str, format_: str, seed: str, rounds: str) -> None:

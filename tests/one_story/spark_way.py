@@ -30,7 +30,7 @@ class Spark(Way):
         return session_of(self.db).info(TABLE).created
 
     def since(self, position: Any) -> list[Told]:
-        options = {"read": "changes", "table": TABLE, "startSeq": str(position + 1)}
+        options = {"read": "changes", "table": TABLE, "start": str(position + 1)}
         frame = self.session.read.format("reactdb").options(**options).load(str(self.db.path))
         rows = frame.orderBy("seq").collect()
         return [

@@ -35,8 +35,8 @@ BEYOND = str(10**30)
 @pytest.mark.parametrize(
     ("options", "rows"),
     [
-        ({"read": "changes", "endSeq": BEYOND}, 2),
-        ({"read": "changes", "startSeq": BEYOND}, 0),
+        ({"read": "changes", "end": BEYOND}, 2),
+        ({"read": "changes", "start": BEYOND}, 0),
         ({"partitionBytes": BEYOND[:18]}, 1),
     ],
     ids=str,
@@ -102,16 +102,19 @@ def test_a_stream_that_was_told_to_read_documents_is_refused_whatever_its_column
         ReactdbSource({"path": path, **options}).streamReader(schema("seq long"))
 
 
-@pytest.mark.parametrize(("name", "value"), [("maxChangesPerTrigger", "5"), ("STARTINGOFFSETS", "latest")])
-def test_an_option_that_only_streams_have_means_changes(name: str, value: str):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("maxChangesPerTrigger", "5"), ("START", "now"), ("end", "2026-01-31"), ("shape", "delta")],
+)
+def test_an_option_that_only_changes_have_means_changes(name: str, value: str):
     assert parse({name: value}).is_changes
-    assert not parse({name: value, "read": "documents"}).is_changes
+    with pytest.raises(InvalidOption, match="are of changes: leave out read=documents"):
+        parse({name: value, "read": "documents"})
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"shape": "delta"}, "shape is of changes: it needs option read=changes"),
         ({"path": ""}, "path is empty: give load() a file"),
         ({"paths": '["a.db", ""]'}, "a JSON list of strings that are not empty"),
         ({"option.table": "games"}, "CREATE TEMPORARY VIEW ... USING reactdb OPTIONS (...) keeps them"),

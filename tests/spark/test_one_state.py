@@ -113,7 +113,7 @@ class Route:
     def holds(self, writer: Writer) -> list[Pair]:
         """What a read of now gives."""
         if self.is_changes:
-            since = writer.as_of if "startSeq" in self._options else 1
+            since = writer.as_of if "start" in self._options else 1
             return writer.changes(is_folder=self.is_folder, since=since - 1)
         seq = writer.as_of if self._options.get("asOf") == "{}" else None
         return writer.documents(is_folder=self.is_folder, seq=seq)
@@ -130,7 +130,7 @@ ROUTES = {
     "changes": Route(CHANGES),
     "changes of a folder": Route(CHANGES, is_folder=True),
     "changes, own schema": Route(CHANGES, is_given=True),
-    "changes since a seq, own schema": Route({**CHANGES, "startSeq": "{}"}, is_folder=True, is_given=True),
+    "changes since a seq, own schema": Route({**CHANGES, "start": "{}"}, is_folder=True, is_given=True),
 }
 
 

@@ -75,7 +75,7 @@ class TestWithoutJava:
 
         assert first.stdout.startswith(f"1 document written to {tmp_path}/out/latest: 1 inserted\n")
         assert f"1 document written to {tmp_path}/out/latest: 1 inserted\n" in second.stdout
-        assert "name: 1 value of another type, in column _conflicts\n" in second.stdout
+        assert "name: 1 value in column _conflicts, because no column takes it\n" in second.stdout
 
     @pytest.mark.parametrize(
         ("arguments", "words"),
@@ -170,6 +170,17 @@ class TestMistakes:
 
         assert words in error_of(result)
         assert {"games.db", "games.db-shm", "games.db-wal", "text"} >= set(os.listdir(tmp_path))
+
+    @pytest.mark.parametrize("command", ["history", "rates", "audit"])
+    def test_parquet_files_that_are_no_changes_are_refused_with_what_to_give(self, command, tmp_path):
+        (tmp_path / "lake" / "day=1").mkdir(parents=True)
+        (tmp_path / "lake" / "day=1" / "part-0.parquet").touch()
+
+        said = error_of(run("spark", command, tmp_path / "lake", tmp_path / "out"))
+
+        assert f"{tmp_path}/lake: it has Parquet files, and no file that matches *.db" in said
+        assert "a folder that `reactdb export --changes --parquet` wrote" in said
+        assert not (tmp_path / "out").exists()
 
     @pytest.mark.parametrize(
         ("arguments", "words"),

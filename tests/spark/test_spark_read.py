@@ -151,8 +151,8 @@ def test_changes_are_the_log(spark, path):
 
 
 def test_the_three_shapes_tell_the_same_story(spark, path):
-    delta = read(spark, path, table="games", read="changes", shape="delta", startSeq=1003)
-    debezium = read(spark, path, table="games", read="changes", shape="debezium", startSeq=1003)
+    delta = read(spark, path, table="games", read="changes", shape="delta", start=1003)
+    debezium = read(spark, path, table="games", read="changes", shape="debezium", start=1003)
 
     assert [
         ("update_preimage", 1003, 5, 7.5),
@@ -172,10 +172,10 @@ def test_the_three_shapes_tell_the_same_story(spark, path):
 @pytest.mark.parametrize(
     ("options", "seqs"),
     [
-        ({"startSeq": 1004}, [1004, 1005, 1007]),
-        ({"startSeq": 1002, "endSeq": 1003}, [1002, 1003]),
-        ({"startSeq": 603, "endSeq": 1002}, list(range(603, 1003))),
-        ({"startSeq": 5000}, []),
+        ({"start": 1004}, [1004, 1005, 1007]),
+        ({"start": 1002, "end": 1003}, [1002, 1003]),
+        ({"start": 603, "end": 1002}, list(range(603, 1003))),
+        ({"start": 5000}, []),
     ],
 )
 def test_a_range_of_changes_is_what_it_says(spark, path, options, seqs):
@@ -191,7 +191,7 @@ def test_a_range_of_times_is_inclusive(spark, path):
     stamp = [datetime.fromtimestamp(ms / 1000, UTC).isoformat() for ms in (first + 1, last)]
     reader = spark.read.format("reactdb").schema("seq bigint")
 
-    found = reader.options(read="changes", startTimestamp=stamp[0], endTimestamp=stamp[1]).load(path)
+    found = reader.options(read="changes", start=stamp[0], end=stamp[1]).load(path)
 
     assert [each.seq for each in log if first < each.time <= last] == sorted(r.seq for r in found.collect())
 
@@ -375,12 +375,12 @@ def test_history_that_was_compacted_away_is_an_error_or_passed_over(spark, tmp_p
 
     assert [9, 10, 11] == sorted(r.seq for r in changes.load(file).collect())
     assert [9, 10, 11] == sorted(
-        r.seq for r in changes.options(startSeq=2, failOnDataLoss="false").load(file).collect()
+        r.seq for r in changes.options(start=2, failOnDataLoss="false").load(file).collect()
     )
     with pytest.raises(
         Exception, match=r"HistoryLost: changes since seq 1 are gone; the log starts at seq 9"
     ):
-        changes.options(startSeq=2, failOnDataLoss="true").load(file).collect()
+        changes.options(start=2, failOnDataLoss="true").load(file).collect()
     with pytest.raises(Exception, match=r"HistoryLost: changes since seq 6 are gone"):
         spark.read.format("reactdb").option("asOf", 6).load(file).collect()
 

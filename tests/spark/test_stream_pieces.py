@@ -147,14 +147,14 @@ class TestBatches:
         assert seqs(before, start, end) == seqs(reader(path), start, end)
 
     def test_the_first_batch_after_a_restart_begins_where_it_began(self, path: Path):
-        """Spark keeps no beginning: it asks for it again, and "latest" is somewhere else by then."""
-        stream = reader(path, startingOffsets="latest")
+        """Spark keeps no beginning: it asks for it again, and `now` is somewhere else by then."""
+        stream = reader(path, start="now")
         start = stream.initialOffset()
         make(path, 3, first=10)
         end = stream.latestOffset(start, ALL)
         make(path, 3, first=13)
 
-        again = reader(path, startingOffsets="latest")
+        again = reader(path, start="now")
         assert [12, 13, 14] == seqs(again, again.initialOffset(), end)
         assert [12, 13, 14] == seqs(stream, start, end)
 
@@ -171,11 +171,11 @@ class TestBeginnings:
         ("options", "first"),
         [
             ({}, 2),
-            ({"startingOffsets": "earliest"}, 2),
-            ({"startingOffsets": "latest"}, 12),
-            ({"startSeq": 4}, 4),
-            ({"startSeq": 12}, 12),
-            ({"startTimestamp": "2020-01-01"}, 2),
+            ({"start": 0}, 2),
+            ({"start": "Now"}, 12),
+            ({"start": 4}, 4),
+            ({"start": 12}, 12),
+            ({"start": "2020-01-01"}, 2),
         ],
     )
     def test_a_stream_begins_where_it_is_told(self, path: Path, options: dict[str, Any], first: int):
@@ -192,16 +192,16 @@ class TestBeginnings:
 
         assert [18, 19, 20, 21] == batches(reader(path), reader(path).initialOffset())[0]
         with pytest.raises(HistoryLost):
-            reader(path, startSeq=3).initialOffset()
+            reader(path, start=3).initialOffset()
 
     @pytest.mark.parametrize(
         ("options", "sentence"),
         [
-            ({"startSeq": 50}, "whose newest change has seq 11"),
+            ({"start": 50}, "whose newest change has seq 11"),
             ({"maxChangesPerTrigger": 0}, "maxChangesPerTrigger is a whole number of at least 1"),
-            ({"startingOffsets": "middle"}, "startingOffsets is one of earliest, latest"),
-            ({"startingOffsets": "latest", "startSeq": 3}, "have the same meaning"),
-            ({"endSeq": 3}, "a stream has no end"),
+            ({"start": "middle"}, "start is a seq, an ISO 8601 time such as .*, or now, not middle"),
+            ({"startingOffsets": "latest"}, "startingOffsets was removed: .* give start=now"),
+            ({"end": 3}, "a stream has no end"),
             ({"read": "documents"}, "a stream reads changes"),
         ],
     )
@@ -345,7 +345,9 @@ class TestHistories:
     def test_an_older_copy_in_its_place_is_told(self, path: Path):
         end = self.put_back(path)
 
-        with pytest.raises(HistoryDiverged, match="ends at seq 11; the stream has read it up to seq 16"):
+        with pytest.raises(
+            HistoryDiverged, match="was read up to seq 16, and ends at seq 11 now: an older copy"
+        ):
             reader(path).latestOffset(end, ALL)
 
     def test_an_older_copy_that_has_grown_since_is_told(self, path: Path):
@@ -353,7 +355,9 @@ class TestHistories:
         make(path, 20, first=100)
 
         with pytest.raises(
-            HistoryDiverged, match="has another history than the one that the stream has read up to seq 16"
+            HistoryDiverged,
+            match=r"was read up to seq 16 in a part of its history \(epoch [0-9a-f]+\) that it does not have any more.*"
+            "; put that file back, or begin again with a new checkpoint",
         ):
             reader(path).latestOffset(end, ALL)
 
@@ -371,7 +375,10 @@ class TestHistories:
             shutil.copy(file, tmp_path)
         make(path, 20, first=200)
 
-        with pytest.raises(HistoryDiverged, match="which went on from seq 12 without it: it ends at seq 32"):
+        with pytest.raises(
+            HistoryDiverged,
+            match="was read up to seq 16, and its history went on from seq 12 without it; put",
+        ):
             reader(path).latestOffset(end, ALL)
 
     def test_other_processes_that_write_are_one_history(self, path: Path):

@@ -179,7 +179,7 @@ class TestPaths:
     def test_read_only_makes_no_database_of_an_empty_file(self, path):
         path.touch()
 
-        with refused(reactdb.errors.CannotOpen, "it is empty, and read_only=True makes no database"):
+        with refused(reactdb.errors.CannotOpen, "it is empty: no database, and reading makes none"):
             reactdb.connect(path, read_only=True)
         assert 0 == path.stat().st_size
 

@@ -30,6 +30,25 @@ def page(db: Any) -> Iterator[Inspector]:
     inspector.application.close()
 
 
+def test_a_write_to_a_closed_database_says_so(
+    db: Any, page: Inspector, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = {"table": "notes", "key": "=1"}
+    written: dict[str, dict[str, Any]] = {
+        "insert": {"table": "notes", "doc": {}},
+        "replace": {**key, "doc": {"id": 1}},
+        "update": {**key, "patch": {}},
+        "delete": key,
+        "undo": {},
+        "redo": {},
+    }
+    assert WRITES.keys() == written.keys()
+    db.close()
+    for name, members in written.items():
+        assert "closed" in page.write(name, 503, **members)["error"]
+    assert [] == caplog.records
+
+
 def test_a_document_is_inserted_with_all_types(db: Any, page: Inspector) -> None:
     tagged = {"$reactdb_type$": "date", "value": "2026-03-04"}
     done = page.write("insert", table="notes", doc={"id": "x", "day": tagged})

@@ -11,6 +11,7 @@ import pytest
 
 import reactdb
 from reactdb.servers.inspector import log_pages
+from reactdb.servers.inspector.routes import ROUTES
 from reactdb.session import session_of
 from reactdb.store.snapshot import Snapshot
 from tests.servers.inspector.service import Inspector
@@ -203,10 +204,23 @@ def test_the_activity_has_feeds_consumers_and_readers(db: Any, page: Inspector) 
     del consumer
 
 
-def test_a_closed_database_is_said_so(db: Any, page: Inspector) -> None:
+def test_a_closed_database_is_said_so(db: Any, page: Inspector, caplog: pytest.LogCaptureFixture) -> None:
+    asked: dict[str, dict[str, Any]] = {
+        "overview": {},
+        "rows": {"table": "games"},
+        "document": {"table": "games", "key": "=1"},
+        "log": {},
+        "stream": {},
+        "activity": {},
+        "seq_at": {"time": "2026-01-01T00:00:00Z"},
+    }
+    assert ROUTES.keys() == asked.keys()
+    # A list of rows that is followed.
+    page.ask("rows", table="notes", order="id")
     db.close()
-    for name, parameters in {"overview": {}, "rows": {"table": "games"}, "log": {}, "activity": {}}.items():
+    for name, parameters in {**asked, "rows": {"table": "notes", "order": "id"}}.items():
         assert "closed" in page.ask(name, 503, **parameters)["error"]
+    assert [] == caplog.records
 
 
 def test_the_newest_changes_are_read_no_further_than_their_bytes(
