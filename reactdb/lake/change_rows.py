@@ -100,8 +100,6 @@ class ChangeRows(TableRows):
         if self.is_text:
             made |= {"old": json_texts(page.olds), "new": json_texts(page.bodies)}
             return self._log_batch(page, made, {})
-        old, old_conflicts = self.columns.convert(page.olds)
+        made["old"], old_conflicts = self.columns.convert(page.olds)
         made["new"], new_conflicts = self.columns.convert(page.bodies)
-        # The documents after the change may have widened the columns, so those before are made to fit.
-        made["old"] = self.columns.cast(old)
         return self._log_batch(page, made, {"old": old_conflicts, "new": new_conflicts})

@@ -23,7 +23,6 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from reactdb.arrow.casting import cast_array
 from reactdb.arrow.decoding import decode_many
 from reactdb.arrow.widening import Converter, make_inference, widen
 from reactdb.errors import SchemaMismatch, format_value
@@ -144,14 +143,6 @@ class DocumentColumns:
             raise SchemaMismatch("a document", f"{path}: {format_value(rest)}", ADVICE)
         self._evolution.discarded[path] += 1
         return None
-
-    def cast(self, array: Any) -> Any:
-        """An array of `convert` as the columns are now.
-
-        Raises:
-            InexactNumber.
-        """
-        return cast_array(array, self.type, "document")
 
     def take_evolution(self) -> Evolution:
         """What has happened since the last call."""

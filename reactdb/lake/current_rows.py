@@ -80,7 +80,6 @@ class CurrentRows(MergedRows):
         for page in reader.documents(info, seq):
             yield self._batch(page)
             self.progress.step(len(page))
-        self._check_key_column()
 
     def _with_keys(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if not self._has_key or KEY in rows.schema.names:
@@ -119,7 +118,6 @@ class CurrentRows(MergedRows):
             for start in range(0, len(present), PAGE_ROWS):
                 keys, bodies = zip(*present[start : start + PAGE_ROWS], strict=True)
                 batches.append(self._batch(page_of_documents(file, "", 0, keys, bodies)))
-        self._check_key_column()
         return self._table(batches) if batches or self._gone else None
 
     def merge(self, target: LakeTable, rows: pa.Table, note: Note) -> tuple[int, int, int | None]:
@@ -147,18 +145,13 @@ class CurrentRows(MergedRows):
         made |= dict(zip([field.name for field in documents.type], documents.flatten(), strict=True))
         if not self._has_key:
             keys = made.get(str(self._primary_key))
-            if keys is None or keys.null_count or not _is_key_type(keys.type):
+            if keys is None or keys.null_count:
                 raise KeyMisfit
             # A UUID is text as a value, and is no text as a key.
-            if pa.types.is_string(keys.type) and {key[0] for key in page.keys} != {STRING}:
+            is_text = pa.types.is_string(keys.type) and {key[0] for key in page.keys} == {STRING}
+            if not is_text and not pa.types.is_int64(keys.type):
                 raise KeyMisfit
         return make_batch(made, conflicts)
-
-    def _check_key_column(self) -> None:
-        """The column of the primary key may have been widened meanwhile."""
-        place = self.columns.type.get_field_index(str(self._primary_key))
-        if not self._has_key and place >= 0 and not _is_key_type(self.columns.type.field(place).type):
-            raise KeyMisfit
 
     def _fields(self) -> list[pa.Field]:
         names = [*((DATABASE, SOURCE) if self.is_fleet else ()), *([KEY] if self._has_key else [])]
@@ -177,7 +170,3 @@ class CurrentRows(MergedRows):
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "primary_key": self._primary_key}
-
-
-def _is_key_type(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_int64(type_) or pa.types.is_string(type_))

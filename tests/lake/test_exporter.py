@@ -653,6 +653,15 @@ class TestChunks:
         assert {"current": (30, 30), "changes": (30, 31), "scd2": (60, 62)}[mode] == seen[-1]
 
 
+@pytest.mark.parametrize("mode", ["current", "changes", "scd2"])
+def test_a_first_run_without_a_document_makes_no_table(mode, file, out):
+    insert(file)
+
+    outcome = export(file, parquet=out, mode=mode)
+
+    assert (0, {}, False) == (outcome.rows, outcome.positions, Path(out).exists())
+
+
 def test_discard_leaves_out_no_field_of_the_first_run(file, out, monkeypatch):
     """Also if the rows of a later chunk are made again, because the ints of the table are not exact as doubles."""
     monkeypatch.setattr(run, "CHUNK_BYTES", 1)

@@ -199,6 +199,18 @@ class TestIceberg(TargetSuite):
 
         assert exact([{"id": 1, "v": "b"}, {"id": 2, "v": "theirs"}]) == self.rows(folder)
 
+    def test_a_merge_that_replaces_no_row_adds_files_only(self, tmp_path: Path) -> None:
+        """Readers that follow the table take such a version for new rows, and read it without the rest."""
+        target = self.filled(tmp_path / "t", [{"id": 1, "v": "a"}], SMALL)
+        for seq, id_ in ((2, 2), (3, 1)):
+            with target.lock():
+                target.merge(table_of([{"id": id_, "v": "b"}], SMALL), keys_of([]), ["id"], note(seq))
+
+        with opened(tmp_path / "t") as table:
+            operations = [snapshot.summary.operation.value for snapshot in table.snapshots()]
+        assert ["append", "append"] == operations[:2]
+        assert "overwrite" in operations[2:]
+
     def test_a_commit_of_another_program_in_between_is_no_loss(self, tmp_path: Path) -> None:
         folder = tmp_path / "t"
         target = self.filled(folder, [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], SMALL)
