@@ -17,6 +17,7 @@ from reactdb.demo.flights import read_csv
 from tests.spark import flights_answers as answers
 from tests.spark import flights_checks as checks
 from tests.spark import flights_database as database
+from tests.spark_flights import kill
 
 pytestmark = pytest.mark.slow
 
@@ -51,6 +52,10 @@ def test_every_change_is_exported_once_over_three_runs(week):
 
     assert [len(week.rows) // 3, None, None] == [week.outcomes[0][0].rows, None, None]
     assert len(week.rows) == sum(outcomes[0].rows for outcomes in week.outcomes)
+
+
+def test_every_change_is_exported_once_although_runs_are_killed(week, tmp_path):
+    kill(tmp_path / "killed", week.file, len(week.rows), kills=4)
 
 
 def test_the_current_state_is_the_last_of_each_flight(week):
