@@ -183,8 +183,8 @@ def export(
     delta=folder)
     """
     if check_lake(lake):
-        others = (form, since, strings, blobs, salvage)
-        if any(others) or target != "-":
+        others = (form, strings, blobs, salvage)
+        if any(others) or since is not None or target != "-":
             raise click.UsageError(
                 "a table of a lake goes with --changes, --current, --scd2 and --at, and with no TARGET, --format, --since, "
                 "--strings, --blobs or --salvage."

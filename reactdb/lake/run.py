@@ -113,7 +113,7 @@ class ExportRun:
         if self.mode == "changes" and names:
             return None
         raise InvalidOption(
-            f"name a table: there are {', '.join(map(format_value, names))}"
+            f"give the name of a table: choose one of the tables {', '.join(map(format_value, names))}"
             if names
             else "there is no table to export"
         )
@@ -175,7 +175,9 @@ class ExportRun:
                 raise TableNotFound(self.table, " It was not there at that moment.")
             state = target.state(self._epochs())
             if state is not None and not overwrite:
-                raise UsageError(f"{target.path} exists: choose another folder, or give overwrite")
+                raise UsageError(
+                    f"{target.path} exists: choose another folder, or replace it with overwrite=True (--overwrite)"
+                )
             moment = at.isoformat() if isinstance(at, datetime) else str(at)
             how = "create" if state is None else "replace"
             self._until_rows_fit(lambda: self._write_whole(target, rows, self.files, positions, how, moment))
@@ -206,7 +208,8 @@ class ExportRun:
                 before = describe_setting(name, state.settings.get(name))
                 now = describe_setting(name, settings[name])
                 raise UsageError(
-                    f"{target.path} was written {before}, and cannot go on {now}: choose another folder, or give overwrite"
+                    f"{target.path} was written {before}, and cannot go on {now}: choose another folder, or write it anew with "
+                    "overwrite=True (--overwrite)"
                 )
         self.known = dict(state.positions)
         if not self.is_fleet and self.files and self.files[0].database not in self.known:
