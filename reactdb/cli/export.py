@@ -177,7 +177,7 @@ def export(
     from which a later export with --since goes on.
 
     With --parquet, --delta or --iceberg: as a table of a lake, which the next such export brings up to date. FILE may be a
-    folder or a glob then. Needs the extra lake.
+    folder or a glob in quotes then. Needs the extra lake.
 
     In Python: for document in db.table("games"): print(reactdb.json.dumps(document)), and reactdb.lake.export(db, "games",
     delta=folder)
