@@ -386,8 +386,8 @@ def _list_file(file: DataFile, metadata: Any) -> ListedFile:
 
 
 def _field_names(fields: Sequence[pa.Field], within: str) -> Iterator[str]:
-    """The full name of each field, as Iceberg has it: `place.zip`; for the parts of lists and maps `scores.element`, `scores.key` and
-    `scores.value`.
+    """The full name of each field, as Iceberg has it: `place.zip`, and for the parts of lists and maps
+    `scores.element`, `scores.key` and `scores.value`.
 
     Args:
         within: The full name of the struct with a dot after it, or empty.
