@@ -428,14 +428,17 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     return f"the nearest is `{found[0]}`" if found else None
 
 
-def missing_table(name: str, names: Iterable[str]) -> TableNotFound:
+def missing_table(name: str, names: Iterable[str], advice: str = "") -> TableNotFound:
     """The error for a table that none of some files has.
 
     Args:
         names: The tables that they have, of which the nearest is shown.
+        advice: A further sentence, shown if no name is near.
     """
     near = nearest(name, names)
-    return TableNotFound(name, "" if near is None else f" T{near[1:]}.")
+    return TableNotFound(
+        name, f" {advice}" if advice and near is None else "" if near is None else f" T{near[1:]}."
+    )
 
 
 def wrong_call(

@@ -177,14 +177,14 @@ def export(
     from which a later export with --since goes on.
 
     With --parquet, --delta or --iceberg: as a table of a lake, which the next such export brings up to date. FILE may be a
-    folder or a glob then. Needs the extra lake.
+    folder or a glob in quotes then. Needs the extra lake.
 
     In Python: for document in db.table("games"): print(reactdb.json.dumps(document)), and reactdb.lake.export(db, "games",
     delta=folder)
     """
     if check_lake(lake):
-        others = (form, since, strings, blobs, salvage)
-        if any(others) or target != "-":
+        others = (form, strings, blobs, salvage)
+        if any(others) or since is not None or target != "-":
             raise click.UsageError(
                 "a table of a lake goes with --changes, --current, --scd2 and --at, and with no TARGET, --format, --since, "
                 "--strings, --blobs or --salvage."

@@ -75,7 +75,7 @@ class ChangeRows(TableRows):
             # The older changes of a renamed table are missing, or are too many.
             raise HistoryDiverged(
                 f"a table of {reader.file.path} was renamed to or from {self.table} since it was read up to seq "
-                f"{before.seq}: set overwrite to write all changes of the present table"
+                f"{before.seq}: write all changes of the present table anew with overwrite=True (--overwrite)"
             )
         return reader.table_ids(self.table)
 

@@ -100,12 +100,14 @@ class CurrentRows(MergedRows):
         for key, op, body in zip(page.keys, page.ops, page.bodies, strict=True):
             known = documents.get(key)
             was_there = op != INSERT if known is None else known[0]
+            # Only the newest document of a key is kept.
             self.size_bytes += len(body or b"") - len((known and known[1]) or b"")
             documents[key] = (was_there, body)
 
     def chunk(self) -> pa.Table | None:
         batches = []
         self._gone: list[tuple[str, bytes]] = []
+        # The numbers of inserted and of updated documents.
         self._counts = [0, 0]
         for file, documents in self._documents.values():
             present = []

@@ -9,8 +9,9 @@ in the same commit, as Delta's own application transactions, which a table keeps
 
 Application transactions are found by their names only. So the position of a database is found by the names of its epochs: the
 newest epoch with the database's own seq is the position's. The number is a part of the names because `replace` may leave out
-databases, whose rows are gone and whose positions must not be found any more. Where it keeps the rows of databases that are not
-there now, whose names nobody knows, the settings name the older contents that still have their positions.
+databases, whose rows are gone and whose positions must not be found any more. `replace` may also keep the rows of databases whose
+files are absent now. The run does not know these databases, so it cannot write their positions again under the new number. The
+settings list the older numbers under which their positions are found.
 
 The settings are in the table's configuration, `reactdb.settings`, one for each number: configuration and rows cannot change in
 one commit, so the settings of a new number are written first, and count when the rows with this number are there.
@@ -135,7 +136,7 @@ class DeltaTarget(FormatTable["DeltaTable"]):
         return plain_schema(pa.schema(table.schema().to_arrow()))
 
     def _check_names(self, schema: pa.Schema) -> None:
-        _check_names(list(schema), "")
+        _refuse_same_names(list(schema), "")
 
     def _notes(
         self, table: DeltaTable, databases: Mapping[str, Sequence[str]]
@@ -277,12 +278,14 @@ class DeltaTarget(FormatTable["DeltaTable"]):
 
 
 def _number(table: DeltaTable) -> int:
+    """The number of the table's contents."""
     number = table.transaction_version(TRANSACTION)
     assert number is not None
     return number
 
 
 def _settings(table: DeltaTable) -> dict[str, Any]:
+    """The settings of the present contents."""
     settings = json.loads(table.metadata().configuration[SETTINGS] or "{}")
     return dict(settings[str(_number(table))])
 
@@ -291,7 +294,12 @@ def _settings(table: DeltaTable) -> dict[str, Any]:
 # What Delta can hold
 
 
-def _check_names(fields: Sequence[pa.Field], within: str) -> None:
+def _refuse_same_names(fields: Sequence[pa.Field], within: str) -> None:
+    """Raise SchemaMismatch if two fields, also of one struct, have names that differ in case only.
+
+    Args:
+        within: The path of the struct with a dot after it, or empty.
+    """
     seen: dict[str, str] = {}
     for field in fields:
         name = f"{within}{field.name}"
@@ -307,7 +315,7 @@ def _check_names(fields: Sequence[pa.Field], within: str) -> None:
 
 def _check_nested(type_: pa.DataType, within: str) -> None:
     if kinds.is_struct(type_):
-        _check_names(list(type_), within)
+        _refuse_same_names(list(type_), within)
     elif kinds.is_list(type_):
         _check_nested(type_.value_type, within)
     elif kinds.is_map(type_):

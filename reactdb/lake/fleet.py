@@ -222,7 +222,7 @@ def _why_no_file(path: str, path_glob: str) -> str:
             f"it has Parquet files, and no file that matches {path_glob}: give database files; `reactdb spark` history, rates "
             "and audit also take a folder that `reactdb export --changes --parquet` wrote"
         )
-    return f"no file in it matches {path_glob}: choose files by a glob as the path, --files or path_glob"
+    return f"no file in it matches {path_glob}: give a glob instead of the folder, such as {os.path.join(path, '*.sqlite')}"
 
 
 def open_file(path: str, options: FileOptions) -> AbstractContextManager[Engine]:

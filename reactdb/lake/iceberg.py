@@ -218,7 +218,7 @@ class IcebergTarget(FormatTable["Table"]):
 
     def _check_names(self, schema: pa.Schema) -> None:
         seen: set[str] = set()
-        for name in _paths(list(schema), ""):
+        for name in _field_names(list(schema), ""):
             if name in seen:
                 raise SchemaMismatch(
                     f"column `{name}`",
@@ -385,7 +385,13 @@ def _list_file(file: DataFile, metadata: Any) -> ListedFile:
 # Schemas
 
 
-def _paths(fields: Sequence[pa.Field], within: str) -> Iterator[str]:
+def _field_names(fields: Sequence[pa.Field], within: str) -> Iterator[str]:
+    """The full name of each field, as Iceberg has it: `place.zip`, and for the parts of lists and maps
+    `scores.element`, `scores.key` and `scores.value`.
+
+    Args:
+        within: The full name of the struct with a dot after it, or empty.
+    """
     for field in fields:
         yield f"{within}{field.name}"
         type_ = field.type
@@ -398,7 +404,7 @@ def _paths(fields: Sequence[pa.Field], within: str) -> Iterator[str]:
             inner = f"{inner}{part}."
             type_ = type_.value_type if kinds.is_list(type_) else type_.item_type
         if kinds.is_struct(type_):
-            yield from _paths(list(type_), inner)
+            yield from _field_names(list(type_), inner)
 
 
 def _schema_id(schema: Any) -> str:
@@ -407,6 +413,7 @@ def _schema_id(schema: Any) -> str:
 
 
 def _schema_with_ids(schema: Any) -> pa.Schema:
+    """The schema of the Parquet files of a table: Arrow's types, with the ids by which Iceberg finds columns."""
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     return pa.schema([_field_with_id(field) for field in schema_to_pyarrow(schema, include_field_ids=True)])

@@ -149,13 +149,19 @@ class PartFolder:
             return None
         manifest = self.manifest(numbers[-1])
         if manifest.kind != self.kind:
-            raise UsageError(f"{self.path} holds {manifest.kind}, not {self.kind}")
+            raise UsageError(
+                f"{self.path} was written with mode {manifest.kind}, not {self.kind}: choose another folder"
+            )
         return manifest
 
     def _refuse_foreign(self) -> None:
         """Raise UsageError if the folder contains anything that this class did not create."""
         if os.path.isdir(self.path):
             for name in sorted(os.listdir(self.path)):
+                if name.startswith((INCREMENT, GENERATION)):
+                    raise UsageError(
+                        f"{self.path} was written with another mode than {self.kind}: choose another folder"
+                    )
                 if name != LOCK and not name.startswith(STAGING):
                     raise UsageError(
                         f"{self.path} has {name!r} in it, and is no table of mode {self.kind} that reactdb wrote: "
@@ -297,7 +303,9 @@ def refuse_taken(path: str, overwrite: bool) -> None:
     if not os.path.lexists(path):
         return
     if not overwrite:
-        raise UsageError(f"{path} exists: choose another folder, or give overwrite")
+        raise UsageError(
+            f"{path} exists: choose another folder, or replace it with overwrite=True (--overwrite)"
+        )
     if not os.path.isdir(path) or (os.listdir(path) and not os.path.isfile(os.path.join(path, MANIFEST))):
         raise UsageError(f"{path} was not written by reactdb and is left alone: choose another folder")
 

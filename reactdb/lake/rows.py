@@ -75,7 +75,8 @@ class TableRows:
         size_bytes: The size of the documents in the chunk.
     """
 
-    # The columns of a table with whole documents in columns, whose type is None here.
+    # The columns of a table that has whole documents in columns, in their order. A column of documents has no fixed type, so its
+    # type is None here.
     layout: ClassVar[dict[str, pa.DataType | None]]
     # Rows of the past stay in the table, so documents cannot replace changes that compaction has removed.
     has_past: ClassVar[bool] = True
@@ -108,7 +109,7 @@ class TableRows:
         )
 
     def adapt(self, misfit: InexactNumber | KeyMisfit) -> None:
-        """Change the columns so that the row fits which raised this error. `restart` makes them.
+        """Change the columns so that the row that raised this error fits. Then call `restart`, which makes the columns.
 
         Raises:
             SchemaMismatch: The contract does not allow it.

@@ -113,7 +113,7 @@ class ExportRun:
         if self.mode == "changes" and names:
             return None
         raise InvalidOption(
-            f"name a table: there are {', '.join(map(format_value, names))}"
+            f"give the name of a table: choose one of the tables {', '.join(map(format_value, names))}"
             if names
             else "there is no table to export"
         )
@@ -175,7 +175,9 @@ class ExportRun:
                 raise TableNotFound(self.table, " It was not there at that moment.")
             state = target.state(self._epochs())
             if state is not None and not overwrite:
-                raise UsageError(f"{target.path} exists: choose another folder, or give overwrite")
+                raise UsageError(
+                    f"{target.path} exists: choose another folder, or replace it with overwrite=True (--overwrite)"
+                )
             moment = at.isoformat() if isinstance(at, datetime) else str(at)
             how = "create" if state is None else "replace"
             self._until_rows_fit(lambda: self._write_whole(target, rows, self.files, positions, how, moment))
@@ -206,7 +208,8 @@ class ExportRun:
                 before = describe_setting(name, state.settings.get(name))
                 now = describe_setting(name, settings[name])
                 raise UsageError(
-                    f"{target.path} was written {before}, and cannot go on {now}: choose another folder, or give overwrite"
+                    f"{target.path} was written {before}, and cannot go on {now}: choose another folder, or write it anew with "
+                    "overwrite=True (--overwrite)"
                 )
         self.known = dict(state.positions)
         if not self.is_fleet and self.files and self.files[0].database not in self.known:
@@ -227,11 +230,11 @@ class ExportRun:
         return before is None or self._is_lost(file, before) or before.seq != file.position.seq
 
     def _is_lost(self, file: FileState, before: DatabasePosition) -> bool:
-        """Whether changes are gone that documents can replace.
+        """Whether compaction has removed changes after the position, and the present documents can take their place.
 
         Raises:
-            HistoryLost: They cannot.
-            HistoryDiverged.
+            HistoryLost: It has, and documents cannot, because the table has rows of the past.
+            HistoryDiverged: The file does not have the position any more.
         """
         try:
             check_position(file, before)
@@ -262,29 +265,29 @@ class ExportRun:
 
         Args:
             target: None: only try whether everything fits.
-            exists: There is a table. If the rows did not begin with its columns, it is written anew.
+            exists: There is a table. If the rows have none of its columns (`kept` is None), it is written anew.
         """
         rows = self.rows
-        begins = None if rows.kept is not None else "replace" if exists else "create"
+        first_step = None if rows.kept is not None else "replace" if exists else "create"
         if isinstance(rows, MergedRows):
-            self._merge_news(target, rows, begins)
+            self._merge_news(target, rows, first_step)
             return
         for stretches in self._chunks(self.files):
-            if target is not None and (begins != "create" or self._stage.rows):
+            if target is not None and (first_step != "create" or self._stage.rows):
                 self.outcome.rows += self._write_staged(
-                    target, begins or "append", self._chunk_note(stretches)
+                    target, first_step or "append", self._chunk_note(stretches)
                 )
-                begins = None
+                first_step = None
             rows.clear()
 
-    def _merge_news(self, target: LakeTable | None, rows: MergedRows, begins: str | None) -> None:
+    def _merge_news(self, target: LakeTable | None, rows: MergedRows, first_step: str | None) -> None:
         """Write some files as a whole, and then the changes of the others."""
         whole = [file for file in self.files if self._must_be_whole(rows, file)]
         positions = {file.database: file.position for file in whole}
         others = [file for file in self.files if file.database not in positions]
         if whole:
             is_renewed = not positions.keys().isdisjoint(self.known)
-            how = begins or ("replace" if is_renewed else "append")
+            how = first_step or ("replace" if is_renewed else "append")
             self._write_whole(target, rows, whole, positions, how)
             self.outcome.was_rewritten = is_renewed
         for stretches in self._chunks(others):

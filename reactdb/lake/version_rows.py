@@ -47,7 +47,10 @@ class VersionRows(MergedRows):
         The log is read twice: the first time for the change that follows each change. That takes 16 bytes a change.
         """
         since = reader.file.oldest
+        # At the place `seq - since - 1` of each change: the seq of the next change of the same key, or 0; and the time of the
+        # change itself.
         following, times = array("q", bytes(8 * (seq - since))), array("q", bytes(8 * (seq - since)))
+        # Key of a document from before `since` -> its first change, which ends the version that the log begins with.
         after_base: dict[bytes, tuple[int, int]] = {}
         self.progress.expect(2 * (seq - since))
         for page in self._pages(reader, info, since, seq):

@@ -193,11 +193,11 @@ def parse(given: Mapping[str, str]) -> Options:
         attributes["paths"] = (*attributes.get("paths", ()), path)
     options = Options(**attributes)
     if options.is_changes and options.as_of != NOW:
-        raise InvalidOption("asOf is of documents; changes are read from start to end")
+        raise InvalidOption("asOf chooses documents: leave it out, and choose changes with start and end")
     if not options.is_changes and not OF_CHANGES.isdisjoint(attributes):
         raise InvalidOption(
-            "shape, start, end and maxChangesPerTrigger are of changes: leave out read=documents; documents are read asOf a seq "
-            "or a time"
+            "shape, start, end and maxChangesPerTrigger choose changes: leave out read=documents, or choose documents with asOf, "
+            "which takes a seq or a time"
         )
     return options
 
@@ -226,6 +226,8 @@ def _refuse(name: str, known: Iterable[str], what: str) -> str:
     for removed, why in REMOVED.items():
         if removed.lower() == name.lower():
             return f"option {removed} was removed: {why}"
+    if name.lower() in _KNOWN:
+        return f"option {_KNOWN[name.lower()]} is for a read: leave it out of {what}"
     # Imported here because only mistakes need it, and each worker imports this file.
     from reactdb.guessed_words import nearest
 
@@ -251,7 +253,10 @@ def _text_or_none(name: str, given: str) -> str | None:
 
 
 def _local_path(name: str, given: str) -> str | None:
-    return os.path.abspath(plain_path(given)) if given else None
+    path = os.path.abspath(plain_path(given)) if given else None
+    if path is not None and "*" in path and not os.path.exists(path):
+        raise InvalidOption(f"option {name} is one path for a write, not the glob {given}")
+    return path
 
 
 class _Imported(tuple[str, ...]):

@@ -152,6 +152,7 @@ def exported_changes(source: Paths, table: str | None = None) -> PartFolder | No
 
     Raises:
         UsageError: It has another table's changes.
+        TableNotFound: None of its databases has the table now.
     """
     if not isinstance(source, str) or not os.path.isdir(source):
         return None
@@ -162,6 +163,12 @@ def exported_changes(source: Paths, table: str | None = None) -> PartFolder | No
     held = None if manifest is None else manifest.settings["table"]
     if table is not None and held not in (None, table):
         raise UsageError(f"{source} holds the changes of table `{held}` alone")
+    if table is not None and manifest is not None:
+        names = {name for position in manifest.positions.values() for name in position.tables}
+        if table not in names:
+            from reactdb.guessed_words import missing_table
+
+            raise missing_table(table, sorted(names))
     return folder
 
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from pyspark.sql.datasource import InputPartition
 
-from reactdb.errors import HistoryLost, InvalidOption
+from reactdb.errors import HistoryLost, InvalidOption, format_value
 from reactdb.lake.fleet import Fleet, open_file, refuse_copies
 from reactdb.spark.options import NOW, Instant, Options
 from reactdb.store import exports
@@ -86,10 +86,11 @@ def plan_slices(options: Options, sample: FileSample | None = None) -> list[File
         if options.table not in names:
             from reactdb.guessed_words import missing_table
 
-            raise missing_table(options.table, sorted(names))
+            advice = "" if options.as_of == NOW else "No file had it at the moment of asOf."
+            raise missing_table(options.table, sorted(names), advice)
     elif not options.is_changes and len(names) != 1:
         raise InvalidOption(
-            f"option table is missing: there are {', '.join(sorted(names))}"
+            f"option table is missing: choose one of the tables {', '.join(map(format_value, sorted(names)))}"
             if names
             else "there is no table to read"
         )

@@ -27,10 +27,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from reactdb.clock import time_ns
 from reactdb.errors import CannotOpen, HistoryLost, InvalidOption
 from reactdb.lake.fleet import Fleet, open_file, refuse_copies
 from reactdb.spark.batches import BatchMaker
-from reactdb.spark.options import NOW, Options
+from reactdb.spark.options import NOW, Instant, Options
 from reactdb.spark.plan import FileSlice, Split, pack_slices, since_of, slice_of, split_changes
 from reactdb.spark.positions import Position, check, from_offset, is_behind, shares, to_offset
 from reactdb.store import exports
@@ -53,6 +54,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, schema: spark.StructType, options: Options, *, is_inferred: bool = False) -> None:
+        if options.as_of != NOW:
+            raise InvalidOption(
+                "a stream reads changes: leave out asOf, and choose the first change with start"
+            )
         if not options.is_changes:
             raise InvalidOption('a stream reads changes: add .option("read", "changes")')
         if options.end != NOW:
@@ -79,12 +84,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_offset(positions)
 
     def _begin(self, path: str) -> Position:
-        """Where a query without a checkpoint begins in a file."""
+        """Where a query without a checkpoint begins in a file.
+
+        Raises:
+            InvalidOption: `start` is in the future. From there, the stream would send changes of before.
+        """
+        start = self.options.start
+        if isinstance(start, Instant) and start.microseconds > time_ns() // 1_000:
+            raise InvalidOption(
+                "start is a time in the future: give a time in the past, or start=now for later writes only"
+            )
         with self._open(path) as (engine, snapshot, pin):
             seq = since_of(self.options, pin, snapshot)
             if seq > pin.seq:
                 raise InvalidOption(
-                    f"the stream is to begin after seq {seq} of {path}, whose newest change has seq {pin.seq}"
+                    f"start {seq + 1} is in the future of {path}: its newest change has seq {pin.seq}"
                 )
             return Position(pin.database, engine.epochs.at(snapshot.connection, seq), seq, seq)
 

@@ -60,6 +60,7 @@ def test_an_empty_table_gives_no_table_of_the_lake(file, tmp_path):
         (("games", "--delta", ""), "delta is the path of a folder to write to"),
         (("games", "--delta", "a\nb"), "a path of a Delta table cannot have"),
         (("games", "--delta", "a", "--at", "0001-01-01"), "is neither a seq nor a time"),
+        (("games", "--delta", "a", "--since", "0"), "with no TARGET, --format, --since"),
         (("games", "games.parquet"), "give `--parquet FOLDER` for Parquet"),
         (("games", ""), "TARGET is empty"),
     ],

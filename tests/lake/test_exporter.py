@@ -432,7 +432,9 @@ class TestMoments:
 
         assert [1, 2, 2] == [pq.read_table(one.path)["n"][0].as_py() for one in (then, now, late)]
         assert {str(file): 2} == then.positions
-        with pytest.raises(UsageError, match="exists: choose another folder"):
+        with pytest.raises(
+            UsageError, match=r"exists: choose another folder, or .* overwrite=True \(--overwrite\)"
+        ):
             export(file, parquet=then.path, at=3)
         assert 1 == export(file, parquet=then.path, at=3, overwrite=True).rows
 
@@ -478,7 +480,7 @@ class TestMistakes:
             UsageError, match="written from table 'games', and cannot go on from table 'other'"
         ):
             export(file, "other", parquet=out)
-        with pytest.raises(UsageError, match="is no table of mode changes"):
+        with pytest.raises(UsageError, match="was written with another mode than changes"):
             export(file, "games", parquet=out, mode="changes")
         with pytest.raises(
             UsageError, match="written from one file, and cannot go on from a folder or several files"
@@ -505,7 +507,9 @@ class TestMistakes:
     def test_a_table_has_to_be_named_if_there_are_several(self, file, out, tmp_path):
         insert(file, {"id": 1})
         insert(file, {"id": 1}, table="other")
-        with pytest.raises(InvalidOption, match="name a table: there are 'games', 'other'"):
+        with pytest.raises(
+            InvalidOption, match="give the name of a table: choose one of the tables 'games', 'other'"
+        ):
             export(file, parquet=out)
         with pytest.raises(TableNotFound):
             export(file, "nobody", parquet=out)

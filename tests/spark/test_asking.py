@@ -108,7 +108,7 @@ def test_a_stream_that_was_told_to_read_documents_is_refused_whatever_its_column
 )
 def test_an_option_that_only_changes_have_means_changes(name: str, value: str):
     assert parse({name: value}).is_changes
-    with pytest.raises(InvalidOption, match="are of changes: leave out read=documents"):
+    with pytest.raises(InvalidOption, match="choose changes: leave out read=documents"):
         parse({name: value, "read": "documents"})
 
 

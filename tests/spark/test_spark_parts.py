@@ -146,7 +146,9 @@ class TestParts:
         with folder.lock():
             put(folder, 1, [1])
 
-        with pytest.raises(UsageError, match="holds changes, not numbers"):
+        with pytest.raises(
+            UsageError, match="was written with mode changes, not numbers: choose another folder"
+        ):
             PartFolder(folder.path, "numbers").newest()
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": 2}', '{"format": 1}'])

@@ -84,10 +84,22 @@ def test_option_names_have_no_case():
         ({"asOf": "yesterday"}, "asOf is a seq, an ISO 8601 time such as"),
         ({"read": "changes", "start": "x"}, "start is a seq, an ISO 8601 time such as"),
         ({"end": "-5"}, "end is a seq, an ISO 8601 time such as"),
-        ({"read": "changes", "asOf": "5"}, "asOf is of documents"),
-        ({"read": "documents", "start": "5"}, "are of changes: leave out read=documents"),
-        ({"read": "documents", "shape": "delta"}, "are of changes: leave out read=documents"),
-        ({"start": "5", "asOf": "5"}, "asOf is of documents"),
+        (
+            {"read": "changes", "asOf": "5"},
+            "asOf chooses documents: leave it out, and choose changes with start and end",
+        ),
+        (
+            {"read": "documents", "start": "5"},
+            "choose changes: leave out read=documents, or choose documents with asOf",
+        ),
+        (
+            {"read": "documents", "shape": "delta"},
+            "choose changes: leave out read=documents, or choose documents with asOf",
+        ),
+        (
+            {"start": "5", "asOf": "5"},
+            "asOf chooses documents: leave it out, and choose changes with start and end",
+        ),
         ({"startSeq": "1"}, "option startSeq was removed: give start, which takes a seq or a time"),
         ({"endTimestamp": "2026-01-31"}, "option endTimestamp was removed: give end, which takes"),
         ({"pathGlobFilter": "*.x"}, "option pathGlobFilter was removed: give a glob as the path, such as"),
@@ -158,6 +170,12 @@ def test_paths_mean_files_sorted_each_once(tmp_path):
     assert ["b.db", "a.db"] == files(f"{folder}/b.db", f"file://{folder}/*.db")
     with pytest.raises(reactdb.errors.CannotOpen, match="no file matches it"):
         files(f"{folder}/z*")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(
+        reactdb.errors.CannotOpen,
+        match=r"matches \*\.db: give a glob instead of the folder, such as .*/empty/\*",
+    ):
+        files(f"{folder}/empty")
     with pytest.raises(InvalidOption, match="no path of the local file system"):
         files("s3://bucket/a.db")
 

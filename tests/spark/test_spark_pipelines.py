@@ -154,6 +154,13 @@ class TestHistory:
             pipelines.write_history(spark, str(file), str(tmp_path / "history"), table="nobody")
         with pytest.raises(UsageError, match="holds the changes of table `games` alone"):
             pipelines.write_history(spark, out, str(tmp_path / "history"), table="nobody")
+        with reactdb.connect(file) as db:
+            db.table_create("notes").insert({"id": 1})
+        export(file, parquet=str(tmp_path / "out" / "all"), mode="changes")
+        with pytest.raises(TableNotFound, match="The nearest is `games`"):
+            pipelines.write_history(
+                spark, str(tmp_path / "out" / "all"), str(tmp_path / "history"), table="gmaes"
+            )
         assert {"games.db", "games.db-shm", "games.db-wal", "out"} >= {
             path.name for path in tmp_path.iterdir()
         }

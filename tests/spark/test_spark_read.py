@@ -314,8 +314,13 @@ def test_inference_makes_a_variant_of_a_conflict(spark, odd):
     [
         ({"tabel": "games"}, None, "unknown option tabel; the data source knows path, paths, table"),
         ({"table": "absent"}, None, "Table `absent` does not exist"),
-        ({}, None, "option table is missing: there are games, notes"),
+        ({}, None, "option table is missing: choose one of the tables 'games', 'notes'"),
         ({"table": "games", "asOf": 5000}, None, "seq 5000 is in the future"),
+        (
+            {"table": "games", "asOf": 0},
+            None,
+            "Table `games` does not exist. No file had it at the moment of asOf.",
+        ),
         ({"read": "changes"}, "seq bigint, sqe bigint", "changes have no column sqe; there are seq, table"),
         ({"read": "changes"}, "ts string", "column ts is timestamp, not string"),
     ],

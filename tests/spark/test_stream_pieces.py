@@ -197,7 +197,9 @@ class TestBeginnings:
     @pytest.mark.parametrize(
         ("options", "sentence"),
         [
-            ({"start": 50}, "whose newest change has seq 11"),
+            ({"start": 50}, "start 50 is in the future of .*: its newest change has seq 11"),
+            ({"start": "2999-01-01"}, "start is a time in the future: .* start=now for later writes only"),
+            ({"read": "documents", "asOf": 3}, "leave out asOf, and choose the first change with start"),
             ({"maxChangesPerTrigger": 0}, "maxChangesPerTrigger is a whole number of at least 1"),
             ({"start": "middle"}, "start is a seq, an ISO 8601 time such as .*, or now, not middle"),
             ({"startingOffsets": "latest"}, "startingOffsets was removed: .* give start=now"),

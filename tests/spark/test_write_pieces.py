@@ -284,6 +284,16 @@ class TestStaging:
         with pytest.raises(InvalidOption, match="no path of the local file system"):
             parse_write({"path": "s3://bucket/c.db", "table": "t"})
 
+    def test_a_write_to_a_glob_makes_no_file_with_that_name(self):
+        with pytest.raises(InvalidOption, match=r"option path is one path for a write, not the glob \*\.db"):
+            parse_write({"path": "*.db", "table": "t"})
+
+    def test_an_option_of_a_read_is_refused_as_that(self):
+        with pytest.raises(
+            InvalidOption, match="option asOf is for a read: leave it out of a write to reactdb"
+        ):
+            parse_write({"path": "a.db", "table": "t", "asof": "3"})
+
 
 # ---------------------------------------------------------------------------------------------------------------
 
@@ -653,7 +663,7 @@ class TestOptions:
             ({"nulls": "keep"}, "option nulls was removed: .* write whole documents"),
             ({"inlineBytes": "0"}, "option inlineBytes was removed: all documents are staged in files"),
             ({"durability": "soft"}, "option durability was removed: a write is one transaction"),
-            ({"mode": "upsert"}, "unknown option mode; a write to reactdb knows path, table"),
+            ({"mode": "upsert"}, "option mode is for a read: leave it out of a write"),
             ({"deleteField": "player"}, "deleteField names 'player', which is not a boolean column"),
             ({"deleteField": "gone"}, "deleteField goes with conflict=replace or conflict=update"),
             ({"table": ""}, "needs the name of a table"),
