@@ -20,6 +20,7 @@ from reactdb.errors import SchemaMismatch
 from reactdb.json import dumps
 from reactdb.lake.file_reader import FileReader, RowPage, page_of_documents
 from reactdb.lake.file_states import FileState
+from reactdb.lake.parts import DatabasePosition
 from reactdb.lake.rows import (
     CONFLICTS,
     DATABASE,
@@ -70,12 +71,28 @@ class CurrentRows(MergedRows):
     def is_rewritten(self) -> bool:
         return self._has_key and self.kept is not None and KEY not in self.kept.names
 
-    def whole(self, reader: FileReader, info: TableInfo, seq: int) -> Iterator[pa.RecordBatch]:
+    def table_ids(self, reader: FileReader, before: DatabasePosition | None) -> tuple[int, ...] | None:
+        # A table that was made since the last run may have another primary key than those of the other files.
+        info = self.table_at(reader, reader.file.position.seq)
+        if info is None:
+            return ()
+        self._take_primary_key(info)
+        return (info.id,)
+
+    def _take_primary_key(self, info: TableInfo) -> None:
+        """Find rows by the primary key of this table, which all files must have then.
+
+        Raises:
+            KeyMisfit.
+        """
         if self._primary_key is None:
             self._primary_key = info.primary_key
         elif self._primary_key != info.primary_key and not self._has_key:
             raise KeyMisfit
         self.columns.key_field = self._primary_key
+
+    def whole(self, reader: FileReader, info: TableInfo, seq: int) -> Iterator[pa.RecordBatch]:
+        self._take_primary_key(info)
         self.progress.expect(reader.count(info))
         for page in reader.documents(info, seq):
             yield self._batch(page)
