@@ -226,8 +226,9 @@ def test_a_renamed_table_and_a_new_one_of_its_name_are_two(mode: str, tmp_path: 
 
 @pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("contract", ["evolve", "freeze", "discard"])
 def test_a_table_written_anew_without_rows_takes_the_types_of_its_first_documents(
-    mode: str, kind: str, tmp_path: Path
+    contract: str, mode: str, kind: str, tmp_path: Path
 ) -> None:
     out = str(tmp_path / "out")
     export(make(tmp_path / "a.db", {"id": "x", "v": 1}), mode=mode, **{kind: out})
@@ -238,7 +239,7 @@ def test_a_table_written_anew_without_rows_takes_the_types_of_its_first_document
     assert 0 == export(file, mode=mode, **{kind: out}).rows
     make(file, {"id": 5, "v": 0.5})
 
-    row = read(export(file, mode=mode, **{kind: out}).path, kind)[0]
+    row = read(export(file, mode=mode, contract=contract, **{kind: out}).path, kind)[0]
     assert {"id": 5, "v": 0.5} == (row if mode == "current" else row.get("new") or row["document"])
 
 
@@ -276,6 +277,64 @@ def test_a_file_that_comes_to_a_fleet_may_have_other_keys(kind: str, tmp_path: P
     assert [("1", 1), ("2", 2), ('"x"', 3)] == sorted(
         ((row["_key"], row["v"]) for row in read(done.path, kind)), key=lambda one: one[1]
     )
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_table_that_comes_to_a_file_of_a_fleet_may_have_another_primary_key(
+    kind: str, tmp_path: Path
+) -> None:
+    """Two of its documents have the same value in the field that is the key of the other file."""
+    out = str(tmp_path / "out")
+    files = [
+        make(tmp_path / "a.db", {"id": 1, "v": 1}),
+        make(tmp_path / "b.db", {"id": 1}, table="other"),
+    ]
+    export(files, "games", **{kind: out})
+    with reactdb.connect(files[1]) as db:
+        games = db.table_create("games", primary_key="code")
+        games.insert([{"code": "k", "id": 7}, {"code": "l", "id": 7}])
+        export(files, "games", **{kind: out})
+        games.get("k").update({"v": 2})
+
+        done = export(files, "games", **{kind: out})
+
+    found = sorted((row["_key"], row["id"], row["v"]) for row in read(done.path, kind))
+    assert [('"k"', 7, 2), ('"l"', 7, None), ("1", 1, 1)] == found
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize(
+    ("first", "second"), [({"v": 1}, {"v": "x"}), ({"v": 2**53 + 1}, {"v": 0.5})], ids=["text", "inexact"]
+)
+def test_freeze_writes_no_chunk_of_the_first_changes_if_a_later_one_does_not_fit(
+    first: dict[str, Any], second: dict[str, Any], kind: str, tmp_path: Path
+) -> None:
+    options = {"mode": "changes", "contract": "freeze", kind: str(tmp_path / "out")}
+    file = make(tmp_path / "a.db", {"id": 1, **first})
+    kept = make(tmp_path / "b.db", {"id": 1}, {"id": 2})
+    make(file, {"id": 2, **second})
+
+    with small_chunks(), pytest.raises(SchemaMismatch, match="a document"):
+        export(file, **options)
+    assert not (tmp_path / "out").exists()
+
+    done = export(kept, **options)
+    with small_chunks(), pytest.raises(SchemaMismatch, match="a document"):
+        export(file, overwrite=True, **options)
+    assert [1, 2] == sorted(row["new"]["id"] for row in read(done.path, kind))
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_freeze_takes_first_changes_whose_columns_widen_from_chunk_to_chunk(
+    kind: str, tmp_path: Path
+) -> None:
+    file = make(tmp_path / "a.db", {"id": 1, "v": 1})
+    make(file, {"id": 2, "v": 0.5, "late": True})
+    with small_chunks():
+        done = export(file, mode="changes", contract="freeze", **{kind: tmp_path / "out"})
+
+    with reactdb.connect(file) as db:
+        assert answers.wanted_changes(db) == answers.changes(read(done.path, kind))
 
 
 def test_an_int_that_no_double_holds_may_be_the_value_before(tmp_path: Path) -> None:
