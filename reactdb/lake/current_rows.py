@@ -48,6 +48,7 @@ class CurrentRows(MergedRows):
         settings = {} if state is None else state.settings
         self._primary_key: str | None = settings.get("primary_key")
         self._has_key = state is not None and KEY in state.schema.names
+        self._has_rows = state is not None and not settings.get("is_empty")
         super().begin(state)
 
     def restart(self) -> None:
@@ -66,6 +67,11 @@ class CurrentRows(MergedRows):
             ) from None
         assert not self._has_key
         self._has_key = True
+
+    @property
+    def is_empty(self) -> bool:
+        # A document may have no field that can be a column, such as one with the primary key `_key` alone.
+        return super().is_empty and not self._has_rows
 
     @property
     def is_rewritten(self) -> bool:
@@ -153,6 +159,7 @@ class CurrentRows(MergedRows):
 
     def _batch(self, page: RowPage) -> pa.RecordBatch:
         documents, conflicts = self.columns.convert(page.bodies)
+        self._has_rows = True
         made: dict[str, Any] = {}
         if self.is_fleet:
             made[DATABASE] = pa.repeat(page.file.database, len(page))

@@ -266,6 +266,84 @@ def test_a_table_made_again_may_have_other_keys(is_fleet: bool, kind: str, tmp_p
 
 
 @pytest.mark.parametrize("kind", ALL)
+def test_the_rows_of_a_file_that_left_stay_also_without_columns_for_its_documents(
+    kind: str, tmp_path: Path
+) -> None:
+    """The primary key `_key` gets no column of its own."""
+    out = str(tmp_path / "out")
+    files = [tmp_path / f"{name}.db" for name in "abc"]
+    for number, file in enumerate(files):
+        with reactdb.connect(file) as db:
+            db.table_create("games", primary_key="_key").insert({"_key": number})
+    export(files, **{kind: out})
+    with reactdb.connect(files[0]) as db:
+        db.table("games").insert({"_key": 3})
+
+    done = export(files[:2], **{kind: out})
+
+    assert ["0", "1", "2", "3"] == sorted(row["_key"] for row in read(done.path, kind))
+
+
+def failing(real: Callable[..., Any], number: int, error: BaseException) -> Callable[..., Any]:
+    """The function, whose n-th call fails."""
+    left = [number]
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        left[0] -= 1
+        if not left[0]:
+            raise error
+        return real(*arguments, **options)
+
+    return call
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_increments_that_were_widened_in_part_get_one_schema_in_the_next_run(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    with reactdb.connect(tmp_path / "a.db") as db:
+        games = db.table_create("games")
+        for id_ in range(3):
+            games.insert({"id": id_})
+            export(db, mode="changes", parquet=out)
+        games.insert({"id": 3, "x": 1})
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", failing(os.replace, number, OSError("no more")))
+            with pytest.raises(StorageError, match="no more"):
+                export(db, mode="changes", parquet=out)
+        # Most values of the page are texts now.
+        games.insert([{"id": id_, "x": "text"} for id_ in range(4, 8)])
+
+        export(db, mode="changes", parquet=out)
+
+        assert answers.wanted_changes(db) == answers.changes(read(str(out)))
+    names = sorted(path.name for path in out.rglob("*") if path.is_file())
+    assert ["_lock", *["_reactdb.json"] * 4, *["part-00000.parquet"] * 4] == names
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+def test_increments_that_were_removed_in_part_are_a_whole_beginning(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    with reactdb.connect(tmp_path / "a.db") as db:
+        games = db.table_create("games")
+        for id_ in range(3):
+            games.insert({"id": id_})
+            export(db, mode="changes", parquet=out)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "unlink", failing(os.unlink, number, KeyboardInterrupt()))
+            with pytest.raises(KeyboardInterrupt):
+                export(db, mode="changes", overwrite=True, parquet=out)
+
+        export(db, mode="changes", parquet=out)
+
+        assert answers.wanted_changes(db) == answers.changes(read(str(out)))
+        assert not [path for path in out.iterdir() if path.name.startswith("_staging")]
+
+
+@pytest.mark.parametrize("kind", ALL)
 def test_a_file_that_comes_to_a_fleet_may_have_other_keys(kind: str, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     file = make(tmp_path / "a.db", {"id": 1, "v": 1})
