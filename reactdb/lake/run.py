@@ -145,7 +145,9 @@ class ExportRun:
                 state = target.state(self._epochs())
             if state is not None and not overwrite:
                 self._take_state(target, state)
-                if not any(map(self._has_news, self.files)):
+                # All files are looked at, because this also finds those whose history is another now.
+                news = [file for file in self.files if self._has_news(file)]
+                if not news:
                     return self._finish(target.path)
                 if state.settings.get("is_empty"):
                     # It has no columns of documents yet, so these make it as at the first time.

@@ -154,6 +154,27 @@ def test_another_database_under_the_same_name_is_refused(kind: str, tmp_path: Pa
     assert [{"id": 1, "v": "b"}] == read(done.path, kind)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ALL)
+def test_a_file_of_a_fleet_that_was_restored_is_refused_also_if_another_has_news(
+    kind: str, mode: str, tmp_path: Path
+) -> None:
+    out = str(tmp_path / "out")
+    files = [make(tmp_path / f"{name}.db", {"id": 1, "v": name}) for name in "ab"]
+    with reactdb.connect(files[1]) as db:
+        db.backup(tmp_path / "backup")
+    make(files[1], {"id": 2, "v": "lost"})
+    rows = read(export(files, mode=mode, **{kind: out}).path, kind)
+    shutil.copy(tmp_path / "backup", files[1])
+    make(files[0], {"id": 2})
+    make(files[1], {"id": 3}, {"id": 4})
+
+    with pytest.raises(HistoryDiverged, match=r"b\.db"):
+        export(files, mode=mode, **{kind: out})
+
+    assert len(rows) == len(read(export(files, mode=mode, overwrite=True, **{kind: out}).path, kind)) - 2
+
+
 @pytest.mark.parametrize("kind", ALL)
 def test_a_file_that_comes_back_goes_on_also_after_others_were_written_anew(
     kind: str, tmp_path: Path
