@@ -20,6 +20,7 @@ from reactdb.errors import SchemaMismatch
 from reactdb.json import dumps
 from reactdb.lake.file_reader import FileReader, RowPage, page_of_documents
 from reactdb.lake.file_states import FileState
+from reactdb.lake.parts import DatabasePosition
 from reactdb.lake.rows import (
     CONFLICTS,
     DATABASE,
@@ -47,6 +48,7 @@ class CurrentRows(MergedRows):
         settings = {} if state is None else state.settings
         self._primary_key: str | None = settings.get("primary_key")
         self._has_key = state is not None and KEY in state.schema.names
+        self._has_rows = state is not None and not settings.get("is_empty")
         super().begin(state)
 
     def restart(self) -> None:
@@ -67,15 +69,36 @@ class CurrentRows(MergedRows):
         self._has_key = True
 
     @property
+    def is_empty(self) -> bool:
+        # A document may have no field that can be a column, such as one with the primary key `_key` alone.
+        return super().is_empty and not self._has_rows
+
+    @property
     def is_rewritten(self) -> bool:
         return self._has_key and self.kept is not None and KEY not in self.kept.names
 
-    def whole(self, reader: FileReader, info: TableInfo, seq: int) -> Iterator[pa.RecordBatch]:
+    def table_ids(self, reader: FileReader, before: DatabasePosition | None) -> tuple[int, ...] | None:
+        # A table that was made since the last run may have another primary key than those of the other files.
+        info = self.table_at(reader, reader.file.position.seq)
+        if info is None:
+            return ()
+        self._take_primary_key(info)
+        return (info.id,)
+
+    def _take_primary_key(self, info: TableInfo) -> None:
+        """Find rows by the primary key of this table, which all files must have then.
+
+        Raises:
+            KeyMisfit.
+        """
         if self._primary_key is None:
             self._primary_key = info.primary_key
         elif self._primary_key != info.primary_key and not self._has_key:
             raise KeyMisfit
         self.columns.key_field = self._primary_key
+
+    def whole(self, reader: FileReader, info: TableInfo, seq: int) -> Iterator[pa.RecordBatch]:
+        self._take_primary_key(info)
         self.progress.expect(reader.count(info))
         for page in reader.documents(info, seq):
             yield self._batch(page)
@@ -138,6 +161,7 @@ class CurrentRows(MergedRows):
 
     def _batch(self, page: RowPage) -> pa.RecordBatch:
         documents, conflicts = self.columns.convert(page.bodies)
+        self._has_rows = True
         made: dict[str, Any] = {}
         if self.is_fleet:
             made[DATABASE] = pa.repeat(page.file.database, len(page))

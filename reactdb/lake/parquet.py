@@ -15,8 +15,6 @@ Rule of this file: rows are streamed, so memory is bounded by the rows of a call
 from __future__ import annotations
 
 import os
-import shutil
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -78,10 +76,13 @@ class ParquetTarget:
     @contextmanager
     def lock(self) -> Iterator[None]:
         with self._folder.lock():
-            if self._is_one_state and self._folder.numbers():
-                # A run that was killed after its commit has not done it.
+            if self._folder.numbers():
+                # A run that was killed has not done it.
                 with self._errors():
-                    self._folder.point_to_newest()
+                    if self._is_one_state:
+                        self._folder.point_to_newest()
+                    else:
+                        self._finish_widening()
             yield
 
     def state(self, databases: Mapping[str, Sequence[str]]) -> TargetState | None:
@@ -104,7 +105,7 @@ class ParquetTarget:
             count = write_file(staged, schema, batches)
             # The newest part goes first, so that what is left is whole at any moment: a beginning, with its own positions.
             for number in reversed(self._folder.numbers()):
-                shutil.rmtree(self._folder.folder_of(number))
+                self._folder.remove(number)
             self._newest = None
             self._commit_staged(staged, schema, count, note)
         return count
@@ -194,12 +195,20 @@ class ParquetTarget:
                         for name, column in zip(batch.schema.names, batch.columns, strict=True):
                             cast_array(column, schema.field(name).type, name)
 
+    def _finish_widening(self) -> None:
+        """Give all increments the schema of the first one. It is wider than the others if a run ended while it widened them."""
+        paths = [self._file(number) for number in self._folder.numbers()]
+        schema = read_schema(paths[0])
+        if not read_schema(paths[-1]).equals(schema):
+            for path in paths:
+                self._rewrite(path, schema)
+
     def _rewrite(self, path: str, schema: pa.Schema) -> None:
         """Write an increment again, with another schema, in place of its file."""
         if read_schema(path).equals(schema):
             return
-        # Readers leave names out that begin so.
-        part = os.path.join(os.path.dirname(path), f"_{uuid.uuid4().hex}")
+        # Readers leave names out that begin so. It is always the same name, so what a killed run leaves is written over.
+        part = os.path.join(os.path.dirname(path), "_wider")
         _write(part, schema, scan_files([path], schema))
         os.replace(part, path)
         flush(os.path.dirname(path))

@@ -218,10 +218,17 @@ class PartFolder:
         flush(self.path)
         return target
 
+    def remove(self, number: int) -> None:
+        """Remove a part at once: if the process is killed meanwhile, the part is there as a whole, or not at all."""
+        removed = os.path.join(self.path, STAGING + uuid.uuid4().hex)
+        os.rename(self.folder_of(number), removed)
+        flush(self.path)
+        shutil.rmtree(removed)
+
     def replace_manifest(self, manifest: Manifest) -> None:
         """Give the part with this number another manifest: the same rows, with later positions."""
         folder = self.folder_of(manifest.number)
-        part = STAGING + uuid.uuid4().hex
+        part = STAGING + MANIFEST
         _write_manifest(folder, manifest, part)
         flush(os.path.join(folder, part))
         os.replace(os.path.join(folder, part), os.path.join(folder, MANIFEST))

@@ -145,16 +145,19 @@ class ExportRun:
                 state = target.state(self._epochs())
             if state is not None and not overwrite:
                 self._take_state(target, state)
-                if not any(map(self._has_news, self.files)):
+                # All files are looked at, because this also finds those whose history is another now.
+                news = [file for file in self.files if self._has_news(file)]
+                if not news:
                     return self._finish(target.path)
-                if self.contract == "freeze":
-                    # All of it fits, or nothing is written.
-                    self._until_rows_fit(lambda: self._write_news(None))
-                    self._take_state(target, state)
                 if state.settings.get("is_empty"):
                     # It has no columns of documents yet, so these make it as at the first time.
                     self.known = {}
                     self.rows.begin(None)
+            if self.contract == "freeze" and (self.rows.kept is not None or self.mode == "changes"):
+                # All of it fits, or nothing is written. The other first runs are one commit.
+                begun = state if self.rows.kept is not None else None
+                self._until_rows_fit(lambda: self._write_news(None))
+                self.rows.begin(begun)
             self._until_rows_fit(lambda: self._write_news(target, exists=state is not None))
             return self._finish(target.path)
 
@@ -273,12 +276,18 @@ class ExportRun:
             self._merge_news(target, rows, first_step)
             return
         for stretches in self._chunks(self.files):
+            if target is None and first_step:
+                # The columns widen from chunk to chunk, and all rows must fit the last ones.
+                continue
             if target is not None and (first_step != "create" or self._stage.rows):
                 self.outcome.rows += self._write_staged(
                     target, first_step or "append", self._chunk_note(stretches)
                 )
                 first_step = None
             rows.clear()
+        if target is None:
+            for _ in self._stage.batches(rows.schema()):
+                pass
 
     def _merge_news(self, target: LakeTable | None, rows: MergedRows, first_step: str | None) -> None:
         """Write some files as a whole, and then the changes of the others."""

@@ -154,6 +154,27 @@ def test_another_database_under_the_same_name_is_refused(kind: str, tmp_path: Pa
     assert [{"id": 1, "v": "b"}] == read(done.path, kind)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ALL)
+def test_a_file_of_a_fleet_that_was_restored_is_refused_also_if_another_has_news(
+    kind: str, mode: str, tmp_path: Path
+) -> None:
+    out = str(tmp_path / "out")
+    files = [make(tmp_path / f"{name}.db", {"id": 1, "v": name}) for name in "ab"]
+    with reactdb.connect(files[1]) as db:
+        db.backup(tmp_path / "backup")
+    make(files[1], {"id": 2, "v": "lost"})
+    rows = read(export(files, mode=mode, **{kind: out}).path, kind)
+    shutil.copy(tmp_path / "backup", files[1])
+    make(files[0], {"id": 2})
+    make(files[1], {"id": 3}, {"id": 4})
+
+    with pytest.raises(HistoryDiverged, match=r"b\.db"):
+        export(files, mode=mode, **{kind: out})
+
+    assert len(rows) == len(read(export(files, mode=mode, overwrite=True, **{kind: out}).path, kind)) - 2
+
+
 @pytest.mark.parametrize("kind", ALL)
 def test_a_file_that_comes_back_goes_on_also_after_others_were_written_anew(
     kind: str, tmp_path: Path
@@ -226,8 +247,9 @@ def test_a_renamed_table_and_a_new_one_of_its_name_are_two(mode: str, tmp_path: 
 
 @pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("contract", ["evolve", "freeze", "discard"])
 def test_a_table_written_anew_without_rows_takes_the_types_of_its_first_documents(
-    mode: str, kind: str, tmp_path: Path
+    contract: str, mode: str, kind: str, tmp_path: Path
 ) -> None:
     out = str(tmp_path / "out")
     export(make(tmp_path / "a.db", {"id": "x", "v": 1}), mode=mode, **{kind: out})
@@ -238,7 +260,7 @@ def test_a_table_written_anew_without_rows_takes_the_types_of_its_first_document
     assert 0 == export(file, mode=mode, **{kind: out}).rows
     make(file, {"id": 5, "v": 0.5})
 
-    row = read(export(file, mode=mode, **{kind: out}).path, kind)[0]
+    row = read(export(file, mode=mode, contract=contract, **{kind: out}).path, kind)[0]
     assert {"id": 5, "v": 0.5} == (row if mode == "current" else row.get("new") or row["document"])
 
 
@@ -265,6 +287,84 @@ def test_a_table_made_again_may_have_other_keys(is_fleet: bool, kind: str, tmp_p
 
 
 @pytest.mark.parametrize("kind", ALL)
+def test_the_rows_of_a_file_that_left_stay_also_without_columns_for_its_documents(
+    kind: str, tmp_path: Path
+) -> None:
+    """The primary key `_key` gets no column of its own."""
+    out = str(tmp_path / "out")
+    files = [tmp_path / f"{name}.db" for name in "abc"]
+    for number, file in enumerate(files):
+        with reactdb.connect(file) as db:
+            db.table_create("games", primary_key="_key").insert({"_key": number})
+    export(files, **{kind: out})
+    with reactdb.connect(files[0]) as db:
+        db.table("games").insert({"_key": 3})
+
+    done = export(files[:2], **{kind: out})
+
+    assert ["0", "1", "2", "3"] == sorted(row["_key"] for row in read(done.path, kind))
+
+
+def failing(real: Callable[..., Any], number: int, error: BaseException) -> Callable[..., Any]:
+    """The function, whose n-th call fails."""
+    left = [number]
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        left[0] -= 1
+        if not left[0]:
+            raise error
+        return real(*arguments, **options)
+
+    return call
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_increments_that_were_widened_in_part_get_one_schema_in_the_next_run(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    with reactdb.connect(tmp_path / "a.db") as db:
+        games = db.table_create("games")
+        for id_ in range(3):
+            games.insert({"id": id_})
+            export(db, mode="changes", parquet=out)
+        games.insert({"id": 3, "x": 1})
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", failing(os.replace, number, OSError("no more")))
+            with pytest.raises(StorageError, match="no more"):
+                export(db, mode="changes", parquet=out)
+        # Most values of the page are texts now.
+        games.insert([{"id": id_, "x": "text"} for id_ in range(4, 8)])
+
+        export(db, mode="changes", parquet=out)
+
+        assert answers.wanted_changes(db) == answers.changes(read(str(out)))
+    names = sorted(path.name for path in out.rglob("*") if path.is_file())
+    assert ["_lock", *["_reactdb.json"] * 4, *["part-00000.parquet"] * 4] == names
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+def test_increments_that_were_removed_in_part_are_a_whole_beginning(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    with reactdb.connect(tmp_path / "a.db") as db:
+        games = db.table_create("games")
+        for id_ in range(3):
+            games.insert({"id": id_})
+            export(db, mode="changes", parquet=out)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "unlink", failing(os.unlink, number, KeyboardInterrupt()))
+            with pytest.raises(KeyboardInterrupt):
+                export(db, mode="changes", overwrite=True, parquet=out)
+
+        export(db, mode="changes", parquet=out)
+
+        assert answers.wanted_changes(db) == answers.changes(read(str(out)))
+        assert not [path for path in out.iterdir() if path.name.startswith("_staging")]
+
+
+@pytest.mark.parametrize("kind", ALL)
 def test_a_file_that_comes_to_a_fleet_may_have_other_keys(kind: str, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     file = make(tmp_path / "a.db", {"id": 1, "v": 1})
@@ -276,6 +376,64 @@ def test_a_file_that_comes_to_a_fleet_may_have_other_keys(kind: str, tmp_path: P
     assert [("1", 1), ("2", 2), ('"x"', 3)] == sorted(
         ((row["_key"], row["v"]) for row in read(done.path, kind)), key=lambda one: one[1]
     )
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_table_that_comes_to_a_file_of_a_fleet_may_have_another_primary_key(
+    kind: str, tmp_path: Path
+) -> None:
+    """Two of its documents have the same value in the field that is the key of the other file."""
+    out = str(tmp_path / "out")
+    files = [
+        make(tmp_path / "a.db", {"id": 1, "v": 1}),
+        make(tmp_path / "b.db", {"id": 1}, table="other"),
+    ]
+    export(files, "games", **{kind: out})
+    with reactdb.connect(files[1]) as db:
+        games = db.table_create("games", primary_key="code")
+        games.insert([{"code": "k", "id": 7}, {"code": "l", "id": 7}])
+        export(files, "games", **{kind: out})
+        games.get("k").update({"v": 2})
+
+        done = export(files, "games", **{kind: out})
+
+    found = sorted((row["_key"], row["id"], row["v"]) for row in read(done.path, kind))
+    assert [('"k"', 7, 2), ('"l"', 7, None), ("1", 1, 1)] == found
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize(
+    ("first", "second"), [({"v": 1}, {"v": "x"}), ({"v": 2**53 + 1}, {"v": 0.5})], ids=["text", "inexact"]
+)
+def test_freeze_writes_no_chunk_of_the_first_changes_if_a_later_one_does_not_fit(
+    first: dict[str, Any], second: dict[str, Any], kind: str, tmp_path: Path
+) -> None:
+    options = {"mode": "changes", "contract": "freeze", kind: str(tmp_path / "out")}
+    file = make(tmp_path / "a.db", {"id": 1, **first})
+    kept = make(tmp_path / "b.db", {"id": 1}, {"id": 2})
+    make(file, {"id": 2, **second})
+
+    with small_chunks(), pytest.raises(SchemaMismatch, match="a document"):
+        export(file, **options)
+    assert not (tmp_path / "out").exists()
+
+    done = export(kept, **options)
+    with small_chunks(), pytest.raises(SchemaMismatch, match="a document"):
+        export(file, overwrite=True, **options)
+    assert [1, 2] == sorted(row["new"]["id"] for row in read(done.path, kind))
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_freeze_takes_first_changes_whose_columns_widen_from_chunk_to_chunk(
+    kind: str, tmp_path: Path
+) -> None:
+    file = make(tmp_path / "a.db", {"id": 1, "v": 1})
+    make(file, {"id": 2, "v": 0.5, "late": True})
+    with small_chunks():
+        done = export(file, mode="changes", contract="freeze", **{kind: tmp_path / "out"})
+
+    with reactdb.connect(file) as db:
+        assert answers.wanted_changes(db) == answers.changes(read(done.path, kind))
 
 
 def test_an_int_that_no_double_holds_may_be_the_value_before(tmp_path: Path) -> None:
