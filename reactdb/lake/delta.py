@@ -260,10 +260,11 @@ class DeltaTarget(FormatTable["DeltaTable"]):
         """Flush a commit to the disk: delta-rs leaves that to the system."""
         log = os.path.join(self.path, LOG)
         name = os.path.join(log, f"{version:020}.json")
-        if os.path.exists(name):
-            flush(name)
-        flush(log)
-        flush(self.path)
+        with storage_errors(self.path, "written"):
+            if os.path.exists(name):
+                flush(name)
+            flush(log)
+            flush(self.path)
 
     @contextmanager
     def _errors(self, verb: str, *conflicts: type[Exception]) -> Iterator[None]:

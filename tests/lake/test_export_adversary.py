@@ -318,6 +318,20 @@ def failing(real: Callable[..., Any], number: int, error: BaseException) -> Call
     return call
 
 
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_a_disk_that_does_not_flush_is_an_error_of_reactdb_and_the_next_run_goes_on(
+    number: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = make(tmp_path / "a.db", {"id": 1})
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing(os.fsync, number, OSError("no more")))
+        with pytest.raises(StorageError, match="no more"):
+            export(file, **{kind: tmp_path / "out"})
+
+    assert [{"id": 1}] == read(export(file, **{kind: tmp_path / "out"}).path, kind)
+
+
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_increments_that_were_widened_in_part_get_one_schema_in_the_next_run(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
