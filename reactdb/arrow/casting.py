@@ -3,6 +3,7 @@
     older                    later                    the value
     -----------------------  -----------------------  ------------------------------------------
     no column, no field      any type                 null
+    struct without fields    text                     {}
     int64                    double                   the same number, or `InexactNumber`
     struct, list, map        the same of wider types  field by field, element by element
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 
@@ -68,6 +70,8 @@ def cast_array(array: Any, type_: Any, path: str = "") -> Any:
             raise InexactNumber(path) from None
     if kinds.is_struct(array.type) and kinds.is_struct(type_):
         return _cast_struct(array, type_, path)
+    if kinds.is_struct(array.type) and not array.type.num_fields and kinds.is_string(type_):
+        return pc.if_else(array.is_valid(), "{}", pa.scalar(None, type_))
     if kinds.is_list(array.type) and kinds.is_list(type_):
         array = _from_zero(array)
         values = cast_array(array.values, type_.value_type, f"{path}[]")

@@ -92,7 +92,9 @@ def wanted_current(db: reactdb.Database, table: str = "games") -> list[str]:
 def document(row: dict[str, Any], name: str) -> str | None:
     """A document of a row of changes or versions; None if the row has none."""
     rest = loads(row["_conflicts"]).get(name) if row.get("_conflicts") else None
-    return None if row[name] is None else number_text(restore(without_nulls(row[name]), rest))
+    # Text as long as no field of any document could be a column.
+    value = loads(row[name]) if isinstance(row[name], str) else row[name]
+    return None if value is None else number_text(restore(without_nulls(value), rest))
 
 
 def changes(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:

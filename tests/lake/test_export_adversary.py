@@ -487,6 +487,25 @@ def test_a_field_may_come_and_become_wider_in_any_chunk(mode: str, kind: str, tm
         assert (["late", "late.y"], ["v"]) == (done.new_fields, done.widened_fields)
 
 
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("mode", MODES)
+def test_documents_whose_fields_get_no_column_may_come_first(mode: str, kind: str, tmp_path: Path) -> None:
+    """An empty list has no type yet."""
+    wanted, found = {
+        "current": (answers.wanted_current, answers.current),
+        "changes": (answers.wanted_changes, answers.changes),
+        "scd2": (answers.wanted_versions, answers.versions),
+    }[mode]
+    with reactdb.connect(tmp_path / "a.db") as db:
+        games = db.table_create("games", primary_key="x")
+        for document in ({"x": []}, {"x": [2], "n": 5}):
+            games.insert(document)
+
+            rows = read(export(db, mode=mode, **{kind: str(tmp_path / "out")}).path, kind)
+
+            assert wanted(db) == found(rows)
+
+
 @pytest.mark.parametrize("name", ["[]", "{}", "b"])
 def test_an_int_that_no_double_holds_may_be_in_a_field_of_any_name(name: str, tmp_path: Path) -> None:
     with reactdb.connect(tmp_path / "a.db") as db:
