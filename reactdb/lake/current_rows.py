@@ -44,12 +44,12 @@ class CurrentRows(MergedRows):
     has_past = False
     database = DATABASE
 
-    def begin(self, state: TargetState | None) -> None:
+    def begin(self, state: TargetState | None, *, is_first: bool = False) -> None:
         settings = {} if state is None else state.settings
         self._primary_key: str | None = settings.get("primary_key")
         self._has_key = state is not None and KEY in state.schema.names
         self._has_rows = state is not None and not settings.get("is_empty")
-        super().begin(state)
+        super().begin(state, is_first=is_first)
 
     def restart(self) -> None:
         super().restart()

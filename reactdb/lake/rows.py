@@ -72,6 +72,7 @@ class TableRows:
 
     Attributes:
         kept: The schema of the table as it is now; None: there is no table yet.
+        is_first: The rows are of the first run, which gives the table its columns, whatever the contract.
         size_bytes: The size of the documents in the chunk.
     """
 
@@ -91,10 +92,10 @@ class TableRows:
         self._fixed: set[str] = set()
         self.begin(None)
 
-    def begin(self, state: TargetState | None) -> None:
-        """Begin with the columns of a table, or with none."""
+    def begin(self, state: TargetState | None, *, is_first: bool = False) -> None:
+        """Begin with the columns of a table, or with none. `is_first`: its first run has not written all of its rows."""
         self.kept = None if state is None else state.schema
-        self._is_first = state is None
+        self.is_first = state is None or is_first
         self.restart()
 
     def restart(self) -> None:
@@ -103,7 +104,7 @@ class TableRows:
         self.columns = DocumentColumns(
             [] if self.kept is None else self._kept_fields(self.kept),
             self.contract,
-            is_first=self._is_first,
+            is_first=self.is_first,
             reserved=self._reserved(),
             fixed=frozenset(self._fixed),
         )

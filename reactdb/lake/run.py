@@ -103,6 +103,8 @@ class ExportRun:
         self.files = read_file_states(options, ignored=self.outcome.ignored)
         self.table = self._choose_table(table)
         self.known: dict[str, DatabasePosition] = {}
+        # How far the first run of the table reads each database.
+        self._first_until: dict[str, int] = {}
         self._is_text = self.table is None or as_text
         self._progress = ReadProgress(progress)
 
@@ -153,11 +155,13 @@ class ExportRun:
                     # It has no columns of documents yet, so these make it as at the first time.
                     self.known = {}
                     self.rows.begin(None)
+            if self.rows.kept is None:
+                self._first_until = {file.database: file.position.seq for file in self.files}
             if self.contract == "freeze" and (self.rows.kept is not None or self.mode == "changes"):
                 # All of it fits, or nothing is written. The other first runs are one commit.
-                begun = state if self.rows.kept is not None else None
+                begun, is_first = state if self.rows.kept is not None else None, self.rows.is_first
                 self._until_rows_fit(lambda: self._write_news(None))
-                self.rows.begin(begun)
+                self.rows.begin(begun, is_first=is_first)
             self._until_rows_fit(lambda: self._write_news(target, exists=state is not None))
             return self._finish(target.path)
 
@@ -219,7 +223,11 @@ class ExportRun:
             raise HistoryDiverged(
                 f"{self.files[0].path} is another database than the one that {target.path} was made from"
             )
-        self.rows.begin(state)
+        # A first run that was killed after some chunks goes on as one.
+        self._first_until = state.settings.get("first_until", {})
+        read = {database: position.seq for database, position in self.known.items()}
+        ends = ((file.database, self._first_until.get(file.database, -1)) for file in self.files)
+        self.rows.begin(state, is_first=any(read.get(database, -1) < seq for database, seq in ends))
 
     def _is_behind(self, state: TargetState) -> bool:
         return any(
@@ -276,7 +284,7 @@ class ExportRun:
             self._merge_news(target, rows, first_step)
             return
         for stretches in self._chunks(self.files):
-            if target is None and first_step:
+            if target is None and rows.is_first:
                 # The columns widen from chunk to chunk, and all rows must fit the last ones.
                 continue
             if target is not None and (first_step != "create" or self._stage.rows):
@@ -378,7 +386,10 @@ class ExportRun:
         self.outcome.add(self.rows.columns.take_evolution())
 
     def _settings(self, at: str | None = None) -> dict[str, Any]:
-        given = {"mode": self.mode, "table": self.table, "fleet": self.is_fleet, "at": at}
+        given: dict[str, Any] = {"mode": self.mode, "table": self.table, "fleet": self.is_fleet, "at": at}
+        if self.mode == "changes":
+            # The first run of the other modes is one commit.
+            given["first_until"] = self._first_until
         return {**given, **self.rows.settings()}
 
     def _note(

@@ -506,6 +506,39 @@ def test_documents_whose_fields_get_no_column_may_come_first(mode: str, kind: st
             assert wanted(db) == found(rows)
 
 
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("contract", ["freeze", "discard"])
+def test_a_first_run_that_was_killed_after_a_chunk_goes_on_as_the_first(
+    contract: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first run gives the table its columns, whatever the contract, and later runs do not."""
+    out = str(tmp_path / "out")
+    with reactdb.connect(tmp_path / "a.db") as db:
+        games = db.table_create("games")
+        games.insert({"id": 1, "v": 1})
+        games.insert({"id": 2, "v": 2, "late": "x"})
+        commit = run.ExportRun._commit
+
+        def interrupt(*given: Any) -> None:
+            commit(*given)
+            raise KeyboardInterrupt
+
+        with small_chunks():
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(run.ExportRun, "_commit", interrupt)
+                export(db, mode="changes", contract=contract, **{kind: out})
+            done = export(db, mode="changes", contract=contract, **{kind: out})
+
+        assert ({}, 1) == (done.discarded, done.rows)
+        assert answers.wanted_changes(db) == answers.changes(read(done.path, kind))
+        games.insert({"id": 3, "later": 1})
+        if contract == "discard":
+            assert {"later": 1} == export(db, mode="changes", contract=contract, **{kind: out}).discarded
+        else:
+            with pytest.raises(SchemaMismatch):
+                export(db, mode="changes", contract=contract, **{kind: out})
+
+
 @pytest.mark.parametrize("name", ["[]", "{}", "b"])
 def test_an_int_that_no_double_holds_may_be_in_a_field_of_any_name(name: str, tmp_path: Path) -> None:
     with reactdb.connect(tmp_path / "a.db") as db:
