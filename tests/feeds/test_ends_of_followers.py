@@ -19,11 +19,10 @@ from typing import NamedTuple
 import pytest
 
 import reactdb
-from reactdb.session import session_of
 from reactdb.store import follow
-from reactdb.store.engine import Engine
 from tests.support import followers
 from tests.support.followers import COMPLETED, FOLLOWERS, TABLE, Follower, Stage
+from tests.support.looks import without_looks
 from tests.support.processes import another_process, run_python
 
 # It goes on.
@@ -70,15 +69,10 @@ def meet_damage(stage: Stage) -> None:
 
 def lose_history(stage: Stage) -> None:
     """Another process writes and compacts between two looks of this one."""
-    look = Engine.has_news
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            Engine, "has_news", lambda engine: engine is not session_of(stage.db).engine and look(engine)
-        )
-        with another_process(Path(stage.path)) as other:
-            other.table(TABLE).insert({"id": "new", "score": 0})
-            other.table(TABLE).get("new").delete()
-            other.compact(keep=0)
+    with without_looks(stage.db), another_process(Path(stage.path)) as other:
+        other.table(TABLE).insert({"id": "new", "score": 0})
+        other.table(TABLE).get("new").delete()
+        other.compact(keep=0)
 
 
 def stop_the_servers(stage: Stage) -> None:

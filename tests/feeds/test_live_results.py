@@ -14,6 +14,7 @@ from reactivex.scheduler import EventLoopScheduler, VirtualTimeScheduler
 import reactdb
 from reactdb import asc, desc, row
 from tests.support.feeds import is_clean
+from tests.support.looks import without_looks
 from tests.support.processes import another_process
 from tests.support.replica import exactly
 from tests.support.threads import from_threads, wait_until
@@ -269,17 +270,10 @@ def test_lost_history_is_read_anew_as_a_difference(tmp_path: Any) -> None:
         board, total = table.live(), table.count().live()
         model, states = list(board), []
         board.subscribe(lambda edits: carry_out(edits, model), on_state=states.append)
-        with another_process(tmp_path / "a.db") as other:
-            look = reactdb.store.engine.Engine.has_news
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(
-                    reactdb.store.engine.Engine,
-                    "has_news",
-                    lambda engine: engine is not reactdb.session.session_of(db).engine and look(engine),
-                )
-                other.table("games").insert({"id": "x", "score": 9})
-                other.table("games").get("0").delete()
-                other.compact(keep=0)
+        with another_process(tmp_path / "a.db") as other, without_looks(db):
+            other.table("games").insert({"id": "x", "score": 9})
+            other.table("games").get("0").delete()
+            other.compact(keep=0)
         # The subscriber gets the edits after the board has them, in another thread.
         wait_until(lambda: model == table.run() and total.value == 4 and board.state == "live")
 
