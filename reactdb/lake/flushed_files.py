@@ -41,10 +41,10 @@ class FlushedFile(PyArrowFile):
             FileExistsError: There is such a file, and it is not to be overwritten.
         """
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
-        return FlushedStream(self._path, "w" if overwrite else "x")
+        return FlushedWriter(self._path, "w" if overwrite else "x")
 
 
-class FlushedStream(io.BufferedWriter):
+class FlushedWriter(io.BufferedWriter):
     """Its `close` returns when the content, and the names of the file and its folder, are on the disk."""
 
     def __init__(self, path: str, mode: str) -> None:

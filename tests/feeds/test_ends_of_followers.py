@@ -276,6 +276,7 @@ NOT_FOLLOWERS = {
     "WritableFile": "the open file",
     "Publisher": "the open file",
     "Watched": "the open file",
+    "FlushedWriter": "writes a file",
 }
 
 

@@ -74,6 +74,8 @@ class Controlled:
         self.waits_for: Callable[[], bool] | None = None
         self.deadline: float | None = None
         self.has_timed_out = False
+        # What the library started, if it did.
+        self.thread: Thread | None = None
 
     @property
     def can_go_on(self) -> bool:
@@ -415,6 +417,7 @@ class Thread:
         run = Run.current
         assert run is not None
         self._controlled = run.add(self.run, self.name)
+        self._controlled.thread = self
 
     def run(self) -> None:
         if self._target is not None:
@@ -426,6 +429,16 @@ class Thread:
     def join(self, timeout: float | None = None) -> None:
         if self.is_alive():
             wait_until(lambda: not self.is_alive(), timeout)
+
+
+uncontrolled_thread = threading.current_thread
+
+
+def current_thread() -> Any:
+    """In the place of `threading.current_thread`."""
+    run = Run.current
+    mine = None if run is None else run.mine
+    return uncontrolled_thread() if mine is None else mine.thread or mine
 
 
 class Clock:
@@ -465,6 +478,7 @@ def install() -> None:
         "RLock": RLock,
         "_allocate_lock": Lock,
         "Thread": Thread,
+        "current_thread": current_thread,
         "_time": clock.monotonic,
     }
     for name, substitute in substitutes.items():
