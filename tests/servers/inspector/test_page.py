@@ -540,6 +540,48 @@ def test_an_edit_a_conflict_an_insert_a_deletion_and_their_undo(
         assert [error for error in page.errors if "409" not in error and "400" not in error] == []
 
 
+# The answers about a document wait in the page until `window.release()`.
+HOLD_ANSWERS = """() => {
+  const { fetch } = window;
+  window.held = [];
+  let isHeld = true;
+  window.fetch = async (...given) => {
+    const answer = await fetch(...given);
+    if (isHeld && String(given[0]).includes("api/document?")) await new Promise((go) => window.held.push(go));
+    return answer;
+  };
+  window.release = () => { isHeld = false; window.held.forEach((go) => go()); };
+}"""
+
+
+def test_the_newest_version_is_loaded_while_an_older_one_is_on_its_way(
+    browser: Any, db: reactdb.Database, url: str
+) -> None:
+    table = db.table_create("games")
+    table.insert({"id": "a", "score": 1})
+    with watched_page(browser, f"{url}#table=games") as page:
+        page.wait_for_text("#mode", "writable")
+        page.wait_for_row(1)
+        page.press("g")
+        page.type("1")
+        page.press("Enter", "Enter")
+        page.wait_for_text("#panel .fields", "a")
+        page.press("e")
+        table.get("a").update({"score": 7})
+        page.tab.fill("#panel textarea", '{"id": "a", "score": 5}')
+        page.press("Control+Enter")
+        page.wait_for_text("#edit-problem", "changed")
+        page.tab.evaluate(HOLD_ANSWERS)
+        table.get("a").update({"score": 8})
+        page.wait("() => window.held.length === 1")
+        table.get("a").update({"score": 9})
+
+        page.tab.click("text=Load the newest version")
+        page.tab.evaluate("() => window.release()")
+
+        page.wait("() => /[0-9]/.exec(document.querySelector('#panel textarea').value)?.[0] === '9'")
+
+
 def test_a_page_that_only_reads_says_so_and_has_no_way_to_write(
     browser: Any, parts: tuple[reactdb.Database, str]
 ) -> None:

@@ -95,10 +95,15 @@ export class DocumentPanel {
     if (isKept) this.title.focus({ preventScroll: true });
   }
 
-  async load() {
-    if (!this.isOpen || this.documentKey === null) return;
-    if (this.isLoading) { this.again = true; return; }
-    this.isLoading = true;
+  /** Reads the document. If it is being read already, it is read once more. The promise waits for the newest answer. */
+  load() {
+    if (!this.isOpen || this.documentKey === null) return Promise.resolve();
+    this.again = true;
+    this.loading ??= this.readUntilNewest();
+    return this.loading;
+  }
+
+  async readUntilNewest() {
     try {
       do {
         this.again = false;
@@ -116,7 +121,7 @@ export class DocumentPanel {
         }
       } while (this.again && this.isOpen);
     } finally {
-      this.isLoading = false;
+      this.loading = null;
     }
   }
 
