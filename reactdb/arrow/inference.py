@@ -365,7 +365,8 @@ def make_field(name: str, type_: Any, metadata: dict[str, Any]) -> Any:
 
 
 def is_unseen(seen: Seen) -> bool:
-    """Whether no value told the type: there were only nulls, {} and []. Such a field becomes a text, which can hold any value."""
+    """Whether the documents had only nulls, {} and [] here, which show no type. The field becomes a text, which can hold any
+    value."""
     kinds = seen.kinds.keys()
     if kinds == {list}:
         return seen.element is None or is_unseen(seen.element)

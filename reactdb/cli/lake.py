@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reactdb.cli.terminal import Progress, plural, safe, write_line
+from reactdb.logs import logger
 
 if TYPE_CHECKING:
     from reactdb.lake.outcome import Outcome
@@ -38,7 +39,7 @@ def call_exporter(source: str, table: str | None, bar: Progress, **given: Any) -
     from reactdb.lake import export
 
     try:
-        with silence_warnings():
+        with unlogged_files():
             return export(source, table, progress=reporter(bar), **given)
     except (HistoryDiverged, HistoryLost) as error:
         raise click.ClickException(
@@ -47,15 +48,17 @@ def call_exporter(source: str, table: str | None, bar: Progress, **given: Any) -
 
 
 @contextmanager
-def silence_warnings() -> Iterator[None]:
-    """Keep the warnings of the exporter off standard error: the outcome has them, and is printed."""
-    logger = logging.getLogger("reactdb")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+def unlogged_files() -> Iterator[None]:
+    """Log no line about the files that are left out, because the outcome names each of them, and is printed."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return record.module != "fleet"
+
+    logger.addFilter(is_other)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        logger.removeFilter(is_other)
 
 
 def reporter(bar: Progress) -> Callable[[int, int], None]:

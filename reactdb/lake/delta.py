@@ -136,6 +136,7 @@ class DeltaTarget(FormatTable["DeltaTable"]):
         return plain_schema(pa.schema(table.schema().to_arrow()))
 
     def _check_names(self, schema: pa.Schema) -> None:
+        # The exporter never gives such names (see `arrow.widening`). Delta takes both for one column.
         _refuse_same_names(list(schema), "")
 
     def _notes(
@@ -193,7 +194,11 @@ class DeltaTarget(FormatTable["DeltaTable"]):
     def _note_settings(
         self, table: DeltaTable | None, schema: pa.Schema, note: Note, number: int
     ) -> DeltaTable:
-        """Write the settings of the contents that come next, and make the table if there is none."""
+        """Write the settings for the number that the commit is going to have, and create the table if there is none.
+
+        Returns:
+            The table with these settings.
+        """
         settings = {str(number): dict(note.settings)}
         if table is not None:
             before = settings[str(number - 1)] = _settings(table)
@@ -220,7 +225,8 @@ class DeltaTarget(FormatTable["DeltaTable"]):
     def _finish(
         self, table: DeltaTable, schema: pa.Schema, commit: TableCommit, note: Note | None, number: int
     ) -> None:
-        """Make one version of the table: it lists the new files instead of those that they replace, with the positions."""
+        """Commit one version of the table. Its list of files has the new files, and lacks the files that they replace. The
+        positions are in the same commit."""
         from deltalake.transaction import AddAction, RemoveAction
 
         now = time_ns() // 1_000_000

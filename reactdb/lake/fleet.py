@@ -215,7 +215,7 @@ def _why_no_file(path: str, path_glob: str) -> str:
         return "no file matches it"
     if not os.access(path, os.R_OK | os.X_OK):
         return "the folder may not be read (permission denied)"
-    # Not of all folders: the path may be somebody's home.
+    # Only the first folders are searched, because a home folder may have very many.
     first = islice(os.walk(path), MOST_SEARCHED)
     if any(name.endswith(".parquet") for _, _, names in first for name in names):
         return (

@@ -75,7 +75,7 @@ class FormatTable(Generic[Native]):
         raise NotImplementedError
 
     def _opened(self) -> AbstractContextManager[Native | None]:
-        """The table as it is now; None if there is none, or one without its first rows.
+        """The table as it is now. None if the folder has no table, or if a run was killed before the table got its first rows.
 
         Raises:
             UsageError: Another program made the table, or has changed it so that reactdb would undo the change.

@@ -307,7 +307,8 @@ class IcebergTarget(FormatTable["Table"]):
         yield transaction
 
     def _finish(self, transaction: Transaction, commit: TableCommit, note: Note | None, name: str) -> None:
-        """Make one version of the table: it lists the new files instead of those that they replace, with its positions."""
+        """Commit one version of the table. Its list of files has the new files, and lacks the files that they replace. The
+        settings and positions are in the same commit."""
         from pyiceberg.exceptions import CommitFailedException, ValidationException
 
         # Each look at it copies the whole metadata.

@@ -110,7 +110,7 @@ class BatchMaker:
         self._is_inferred = is_inferred
         names = schema.fieldNames()
         self._corrupt = names.index(CORRUPT) if CORRUPT in names else None
-        # By default, documents that do not fit go to the column for misfits, or raise if there is none.
+        # By default, a document that does not fit goes to the column `_corrupt`. Without it, the read raises SchemaMismatch.
         self.mode = options.mode or ("FAILFAST" if self._corrupt is None else "PERMISSIVE")
         self._is_delta = options.is_changes and options.shape == "delta"
         # The columns that come from the documents, if each of their fields is one.

@@ -31,5 +31,5 @@ def test_the_benchmark_of_the_lake_reports_stages_and_sources():
     stages = ["first export", "merge of 1 %", "merge of all", "nothing new"]
     assert [f"parquet, {stage}" for stage in stages for _ in (1, 2)] == found[:8]
     assert {"changes", "versions", "1 misfit in 20", "3 files", "3 files, nothing new"} <= set(found[8:])
-    # So few documents may take less than the hundredth of a second that is shown.
-    assert all(float(row[2]) >= 0 and float(row[4]) > 0 for row in rows if row[0].startswith("| parquet"))
+    # Processor time is shown in hundredths of a second, and so few documents may take less.
+    assert all(float(row[4]) > 0 for row in rows if row[0].startswith("| parquet"))

@@ -12,6 +12,8 @@ pytest.importorskip("pyarrow")
 
 import reactdb
 from reactdb import cli
+from reactdb.cli.lake import unlogged_files
+from reactdb.logs import logger
 
 
 @pytest.fixture
@@ -85,6 +87,13 @@ def test_each_file_that_is_left_out_is_named_once_with_the_reason(file, tmp_path
     assert {"empty.db", "junk.db"} == {Path(name).name for name in json.loads(as_json.output)["ignored"]}
     # Python prints a warning on standard error where the program has set up no log.
     assert [] == caplog.records
+
+
+def test_other_warnings_are_logged_during_an_export(caplog):
+    with unlogged_files():
+        logger.warning("the clock was set back")
+
+    assert ["the clock was set back"] == caplog.messages
 
 
 def test_an_empty_file_is_refused_in_words_of_the_command(tmp_path):

@@ -48,7 +48,7 @@ class Seen:
 
 
 class Writer(threading.Thread):
-    """Inserts, updates and deletes, in commits of several changes: as many commits as it is told to make."""
+    """Writes to the file: it makes a given number of commits, and each has several inserts, updates and deletes."""
 
     def __init__(self, db: reactdb.Database, seed: int) -> None:
         super().__init__(daemon=True)

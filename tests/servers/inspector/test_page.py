@@ -481,19 +481,24 @@ def test_the_log_is_filtered_by_table_kind_and_origin_and_paused(
 # Writing
 
 
+def edit_first_document(page: WatchedPage, rows: int) -> None:
+    """Open the editor of the document in the first row. `rows`: how many there are."""
+    page.wait_for_text("#mode", "writable")
+    page.wait_for_row(rows)
+    page.press("g")
+    page.type("1")
+    page.press("Enter", "Enter")
+    page.wait_for_text("#panel .fields", "a")
+    page.press("e")
+
+
 def test_an_edit_a_conflict_an_insert_a_deletion_and_their_undo(
     browser: Any, db: reactdb.Database, url: str
 ) -> None:
     table = db.table_create("games")
     table.insert([{"id": "a", "score": 1}, {"id": "b", "score": 2}])
     with watched_page(browser, f"{url}#table=games") as page:
-        page.wait_for_text("#mode", "writable")
-        page.wait_for_row(2)
-        page.press("g")
-        page.type("1")
-        page.press("Enter", "Enter")
-        page.wait_for_text("#panel .fields", "a")
-        page.press("e")
+        edit_first_document(page, 2)
         page.tab.fill("#panel textarea", '{"id": "a", "score": ')
         page.press("Control+Enter")
         page.wait_for_text("#edit-problem", "This is not JSON")
@@ -560,13 +565,7 @@ def test_the_newest_version_is_loaded_while_an_older_one_is_on_its_way(
     table = db.table_create("games")
     table.insert({"id": "a", "score": 1})
     with watched_page(browser, f"{url}#table=games") as page:
-        page.wait_for_text("#mode", "writable")
-        page.wait_for_row(1)
-        page.press("g")
-        page.type("1")
-        page.press("Enter", "Enter")
-        page.wait_for_text("#panel .fields", "a")
-        page.press("e")
+        edit_first_document(page, 1)
         table.get("a").update({"score": 7})
         page.tab.fill("#panel textarea", '{"id": "a", "score": 5}')
         page.press("Control+Enter")
